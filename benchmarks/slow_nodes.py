@@ -17,7 +17,16 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-from railhead.accept.search import GOOD, SLOW, SUSPECT, Answer, Found, Outcome, Search, outcome
+from railhead.accept.search import (
+    GOOD,
+    SLOW,
+    SUSPECT,
+    Answer,
+    Outcome,
+    Search,
+    SearchResult,
+    outcome,
+)
 
 RATE = 48.0
 SIZE = 8 << 30
@@ -108,7 +117,7 @@ def draw(source: random.Random) -> Fleet:
     )
 
 
-def look(fleet: Fleet, seed: int) -> tuple[Found, int]:
+def look(fleet: Fleet, seed: int) -> tuple[SearchResult, int]:
     """Search a fleet; what was found, and how many bad pairs ever shared a group."""
     floor = RATE * 0.7 if fleet.known_rate else None
     search = Search(fleet.nodes, seed=seed, floor=floor)

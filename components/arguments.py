@@ -23,7 +23,7 @@ from railhead.model.cluster import Cluster
 from railhead.platform.registry import platform_of
 from railhead.resolve.gate import GATE_IMAGE, expectation, gated
 from railhead.resolve.made import kinds
-from railhead.resolve.runtimes import Runtime
+from railhead.resolve.runtimes import ResolvedRuntime
 from railhead.resolve.schedulers import scheduler_of
 from railhead.resolve.watching import Watching, controllers
 
@@ -129,7 +129,7 @@ def traffic(cluster: Cluster, namespace: str) -> Traffic | None:
     )
 
 
-def runtimes(resolved: Sequence[Runtime]) -> list[TrainingRuntime]:
+def runtimes(resolved: Sequence[ResolvedRuntime]) -> list[TrainingRuntime]:
     """Return the runtimes as objects of the cluster."""
     return [TrainingRuntime(name=r.name, spec=r.spec, labels=r.labels) for r in resolved]
 

@@ -30,7 +30,7 @@ from railhead.policies import (
     switches,
     versions,
 )
-from railhead.policies.plan import Planned, planned
+from railhead.policies.plan import PlannedObject, planned
 
 
 def _no_reach_into_nodes(args: ResourceValidationArgs, report: ReportViolation) -> None:
@@ -45,7 +45,7 @@ def _shared_memory(args: ResourceValidationArgs, report: ReportViolation) -> Non
         report(message, args.urn)
 
 
-def _objects(args: StackValidationArgs) -> list[Planned]:
+def _objects(args: StackValidationArgs) -> list[PlannedObject]:
     """Return the Kubernetes objects of the plan."""
     plan = (
         planned(r.resource_type, r.urn, r.name, inputs.complete(r.urn, r.props))

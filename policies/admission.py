@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from railhead.base.names import TRAINING_LABEL
-from railhead.policies.plan import UNKNOWN, Planned, at, rows
+from railhead.policies.plan import UNKNOWN, PlannedObject, at, rows
 
 
-def problems(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
+def problems(plan: Iterable[PlannedObject]) -> Iterator[tuple[str, str]]:
     """Yield (message, URN) for each guard that lets violations through, or that is never used."""
     objects = list(plan)
     for planned in objects:
@@ -30,7 +30,7 @@ def problems(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
     yield from _unguarded(objects)
 
 
-def _unguarded(objects: Iterable[Planned]) -> Iterator[tuple[str, str]]:
+def _unguarded(objects: Iterable[PlannedObject]) -> Iterator[tuple[str, str]]:
     """Yield namespaces with a queue but without the label by which guards know training namespaces.
 
     The owner of a namespace that the stack does not make must label it.
@@ -46,11 +46,11 @@ def _unguarded(objects: Iterable[Planned]) -> Iterator[tuple[str, str]]:
             )
 
 
-def _name(planned: Planned) -> Any:
+def _name(planned: PlannedObject) -> Any:
     return at(planned.body, "metadata", "name")
 
 
-def _lets_through(planned: Planned) -> Iterator[str]:
+def _lets_through(planned: PlannedObject) -> Iterator[str]:
     """Yield a message for each admission policy or binding that lets violations through."""
     spec: Any = planned.body.get("spec")
     if planned.kind == "ValidatingAdmissionPolicyBinding":
@@ -83,7 +83,7 @@ def _lets_through(planned: Planned) -> Iterator[str]:
             )
 
 
-def _elsewhere(planned: Planned) -> Iterator[str]:
+def _elsewhere(planned: PlannedObject) -> Iterator[str]:
     """Yield a message for a binding with its own scope, which can only narrow its policy's."""
     if (where := at(planned.body, "spec", "matchResources")) is not None:
         yield (
@@ -92,7 +92,7 @@ def _elsewhere(planned: Planned) -> Iterator[str]:
         )
 
 
-def _unjudged(planned: Planned, path: str) -> str:
+def _unjudged(planned: PlannedObject, path: str) -> str:
     return (
         f"{planned.label}: {path} is not known before the update, so nothing can be said of what "
         "it refuses: give it a value that the plan knows"

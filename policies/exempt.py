@@ -15,7 +15,7 @@ from typing import Any
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.modes import MODES
 from railhead.policies.clouds import CloudResource
-from railhead.policies.plan import UNKNOWN, Planned, Pod, containers
+from railhead.policies.plan import UNKNOWN, PlannedObject, Pod, containers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +103,7 @@ def named_later(resource: CloudResource) -> bool:
     return resource.kind == kind and re.fullmatch(name, resource.name) is not None
 
 
-def exemption(planned: Planned) -> Exemption | None:
+def exemption(planned: PlannedObject) -> Exemption | None:
     """Return the exemption of an object, if it has one."""
     metadata = planned.body.get("metadata")
     if not isinstance(metadata, Mapping):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railhead.policies.plan import UNKNOWN, Planned, containers
+from railhead.policies.plan import UNKNOWN, PlannedObject, containers
 
 
-def problems(planned: Planned) -> Iterator[str]:
+def problems(planned: PlannedObject) -> Iterator[str]:
     """Yield a message for each image that may change without a change of the stack."""
     for pod in planned.pods:
         for path, container in containers(pod):

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from railhead.base.names import CHECKPOINT_LABEL
-from railhead.policies.plan import UNKNOWN, Planned, rows
+from railhead.policies.plan import UNKNOWN, PlannedObject, rows
 
 _RUNTIMES = frozenset({"ClusterTrainingRuntime", "TrainingRuntime"})
 _MANY = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 
 
-def problems(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
+def problems(plan: Iterable[PlannedObject]) -> Iterator[tuple[str, str]]:
     """Yield (message, URN) for claims that a gang cannot share, or that are missing or unsafe."""
     objects = list(plan)
     claims = [p for p in objects if p.kind == "PersistentVolumeClaim"]
@@ -45,12 +45,12 @@ def problems(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
                 )
 
 
-def _name(planned: Planned) -> Any:
+def _name(planned: PlannedObject) -> Any:
     metadata = planned.body.get("metadata")
     return metadata.get("name") if isinstance(metadata, Mapping) else None
 
 
-def _mounted(planned: Planned) -> Iterator[tuple[str, Any]]:
+def _mounted(planned: PlannedObject) -> Iterator[tuple[str, Any]]:
     for pod in planned.pods:
         for path, volume in rows(pod.spec, "volumes", pod.path):
             claim = volume.get("persistentVolumeClaim") if isinstance(volume, dict) else None
@@ -60,7 +60,7 @@ def _mounted(planned: Planned) -> Iterator[tuple[str, Any]]:
                 yield path, claim.get("claimName")
 
 
-def _shared(planned: Planned) -> Iterator[tuple[str, str]]:
+def _shared(planned: PlannedObject) -> Iterator[tuple[str, str]]:
     spec = planned.body.get("spec")
     modes = spec.get("accessModes") if isinstance(spec, Mapping) else spec
     if modes is UNKNOWN or (isinstance(modes, list) and UNKNOWN in modes):
@@ -77,7 +77,7 @@ def _shared(planned: Planned) -> Iterator[tuple[str, str]]:
         )
 
 
-def _kept(planned: Planned) -> Iterator[tuple[str, str]]:
+def _kept(planned: PlannedObject) -> Iterator[tuple[str, str]]:
     metadata = planned.body.get("metadata")
     labels = metadata.get("labels") if isinstance(metadata, Mapping) else None
     if not isinstance(labels, Mapping) or labels.get(CHECKPOINT_LABEL) != "true":
@@ -88,7 +88,7 @@ def _kept(planned: Planned) -> Iterator[tuple[str, str]]:
         )
 
 
-def _retained(planned: Planned) -> Iterator[tuple[str, str]]:
+def _retained(planned: PlannedObject) -> Iterator[tuple[str, str]]:
     spec = planned.body.get("spec")
     policy = spec.get("persistentVolumeReclaimPolicy") if isinstance(spec, Mapping) else UNKNOWN
     if policy != "Retain":

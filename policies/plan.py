@@ -73,7 +73,7 @@ class Pod:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Planned:
+class PlannedObject:
     """One Kubernetes object of the plan.
 
     ``unknown``: unknown paths outside of pods' specs that may hold a pod.
@@ -94,7 +94,7 @@ class Planned:
         return f"{self.kind} {given if isinstance(given, str) else self.name}"
 
 
-def planned(resource_type: str, urn: str, name: str, props: Any) -> Planned | None:
+def planned(resource_type: str, urn: str, name: str, props: Any) -> PlannedObject | None:
     """Return the Kubernetes object of a planned resource; None for others, as Helm releases."""
     package, _, token = resource_type.partition(":")
     if package != "kubernetes" or token.startswith("helm.sh/"):
@@ -108,7 +108,7 @@ def planned(resource_type: str, urn: str, name: str, props: Any) -> Planned | No
     for key, value in body.items():
         if key not in _ASIDE:
             _walk(value, key, pods, unknown)
-    return Planned(
+    return PlannedObject(
         urn=urn, name=name, kind=kind, body=body, pods=tuple(pods), unknown=tuple(unknown)
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.modes import MODES
 from railhead.policies.exempt import Exemption, exemption, may_mount
-from railhead.policies.plan import UNKNOWN, Planned, Pod, at, containers, rows
+from railhead.policies.plan import UNKNOWN, PlannedObject, Pod, at, containers, rows
 from railhead.resolve.pod_guards import HARMLESS_CAPABILITIES
 
 _HOST_FLAGS = {
@@ -34,7 +34,7 @@ _BASELINE: Mapping[tuple[str, ...], tuple[str | None, ...]] = {
 }
 
 
-def problems(planned: Planned) -> Iterator[str]:
+def problems(planned: PlannedObject) -> Iterator[str]:
     """Yield a message for each access to the node, and for each field that cannot be judged."""
     for path in planned.unknown if _makes_pods(planned) else ():
         yield _unjudged(planned, path)
@@ -48,7 +48,7 @@ def problems(planned: Planned) -> Iterator[str]:
             yield from _container(planned, path, container)
 
 
-def _volume(planned: Planned) -> Iterator[str]:
+def _volume(planned: PlannedObject) -> Iterator[str]:
     """Yield a message for a volume of the node, which would bypass the rule for hostPath."""
     for key in ("hostPath", "local"):
         if (where := at(planned.body, "spec", key)) is not None:
@@ -58,11 +58,11 @@ def _volume(planned: Planned) -> Iterator[str]:
             )
 
 
-def _makes_pods(planned: Planned) -> bool:
+def _makes_pods(planned: PlannedObject) -> bool:
     return bool(planned.pods) or planned.kind in WORKLOADS
 
 
-def _host(planned: Planned, pod: Pod, one: Exemption | None) -> Iterator[str]:
+def _host(planned: PlannedObject, pod: Pod, one: Exemption | None) -> Iterator[str]:
     for field, fix in _HOST_FLAGS.items():
         if one is not None and field in one.flags:
             continue
@@ -86,7 +86,7 @@ def _host(planned: Planned, pod: Pod, one: Exemption | None) -> Iterator[str]:
             )
 
 
-def _container(planned: Planned, path: str, container: Any) -> Iterator[str]:
+def _container(planned: PlannedObject, path: str, container: Any) -> Iterator[str]:
     security = container if container is UNKNOWN else container.get("securityContext")
     if security is UNKNOWN:
         yield _unjudged(planned, f"{path}.securityContext")
@@ -111,7 +111,9 @@ def _container(planned: Planned, path: str, container: Any) -> Iterator[str]:
             yield f"{planned.label}: {where} takes a port of the node, or is not known: remove it"
 
 
-def _capabilities(planned: Planned, path: str, container: Any, security: Any) -> Iterator[str]:
+def _capabilities(
+    planned: PlannedObject, path: str, container: Any, security: Any
+) -> Iterator[str]:
     where = f"{path}.securityContext.capabilities.add"
     block = security.get("capabilities") if isinstance(security, dict) else None
     added: Any = block if block is UNKNOWN else (block or {}).get("add")
@@ -127,7 +129,7 @@ def _capabilities(planned: Planned, path: str, container: Any, security: Any) ->
             )
 
 
-def _unjudged(planned: Planned, path: str) -> str:
+def _unjudged(planned: PlannedObject, path: str) -> str:
     return (
         f"{planned.label}: {path} is not known before the update, so nothing can be said of its "
         "privileges: give it a value that the plan knows"

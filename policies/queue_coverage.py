@@ -10,14 +10,22 @@ from typing import Any
 
 from railhead.base.errors import InputError
 from railhead.contract import CONFIG_MAP, KEY, ClusterContract
-from railhead.policies.plan import UNKNOWN, Planned, at, containers, device_requests, is_zero, rows
+from railhead.policies.plan import (
+    UNKNOWN,
+    PlannedObject,
+    at,
+    containers,
+    device_requests,
+    is_zero,
+    rows,
+)
 
 # For a queue of jobs without devices; the reviewer sees it in the plan.
 DEVICE_FREE = "railhead.dev/device-free"
 _SERVICES = frozenset({"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"})
 
 
-def problems(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
+def problems(plan: Iterable[PlannedObject]) -> Iterator[tuple[str, str]]:
     """Yield (message, URN) for each queue that omits a device, or that cannot be judged."""
     objects = list(plan)
     for planned in objects:
@@ -33,7 +41,7 @@ def problems(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
                 yield message, planned.urn
 
 
-def _requested(planned: Planned) -> set[str]:
+def _requested(planned: PlannedObject) -> set[str]:
     if planned.kind in _SERVICES:
         return set()
     results: set[str] = set()
@@ -48,7 +56,7 @@ def _requested(planned: Planned) -> set[str]:
     return results
 
 
-def _hidden(planned: Planned) -> str | None:
+def _hidden(planned: PlannedObject) -> str | None:
     """Return an unknown part of a workload or the contract that may request a device."""
     if planned.kind in _SERVICES:
         return None
@@ -63,7 +71,7 @@ def _hidden(planned: Planned) -> str | None:
     return None
 
 
-def _of_contract(planned: Planned) -> set[str]:
+def _of_contract(planned: PlannedObject) -> set[str]:
     """Return the fabric's devices, as the published contract lists them."""
     text = at(planned.body, "data", KEY)
     if not isinstance(text, str):
@@ -75,7 +83,7 @@ def _of_contract(planned: Planned) -> set[str]:
     return set(contract.device_resources)
 
 
-def _queue(planned: Planned, wanted: Mapping[str, str]) -> Iterator[str]:
+def _queue(planned: PlannedObject, wanted: Mapping[str, str]) -> Iterator[str]:
     if at(planned.body, "metadata", "annotations", DEVICE_FREE) == "true":
         return
     spec = planned.body.get("spec")
@@ -119,7 +127,7 @@ def _queue(planned: Planned, wanted: Mapping[str, str]) -> Iterator[str]:
             )
 
 
-def _unjudged(planned: Planned, path: str) -> str:
+def _unjudged(planned: PlannedObject, path: str) -> str:
     return (
         f"{planned.label}: {path} is not known before the update, so nothing can be said of the "
         "devices it covers: give it a value that the plan knows"

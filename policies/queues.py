@@ -13,7 +13,7 @@ import yaml
 from railhead.base import quantity
 from railhead.policies.plan import (
     UNKNOWN,
-    Planned,
+    PlannedObject,
     at,
     containers,
     device_requests,
@@ -26,10 +26,10 @@ _RELEASE = "kubernetes:helm.sh/v3:Release"
 _RUNTIMES = frozenset({"ClusterTrainingRuntime", "TrainingRuntime"})
 
 
-def overlapping(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
+def overlapping(plan: Iterable[PlannedObject]) -> Iterator[tuple[str, str]]:
     """Yield (message, URN) for flavors that share a node, whose capacity would count twice."""
     flavors = [p for p in plan if p.kind == "ResourceFlavor"]
-    labels: list[tuple[Planned, Mapping[str, Any]]] = []
+    labels: list[tuple[PlannedObject, Mapping[str, Any]]] = []
     for planned in flavors:
         spec = planned.body.get("spec")
         result: Any = spec if spec is UNKNOWN else (spec or {}).get("nodeLabels", {})
@@ -52,7 +52,7 @@ def overlapping(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
                 )
 
 
-def too_small(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
+def too_small(plan: Iterable[PlannedObject]) -> Iterator[tuple[str, str]]:
     """Yield (message, URN) for a queue whose whole quota of a device is less than one gang's."""
     objects = list(plan)
     for planned in objects:
@@ -95,7 +95,7 @@ def too_small(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
                     )
 
 
-def _gang(planned: Planned) -> tuple[Planned, dict[str, Decimal]] | None:
+def _gang(planned: PlannedObject) -> tuple[PlannedObject, dict[str, Decimal]] | None:
     if planned.kind not in _RUNTIMES:
         return None
     given = _nodes(planned)
@@ -115,7 +115,7 @@ def _gang(planned: Planned) -> tuple[Planned, dict[str, Decimal]] | None:
     return planned, wanted
 
 
-def _nodes(planned: Planned) -> Any:
+def _nodes(planned: PlannedObject) -> Any:
     """Return the number of nodes of a runtime's gang, unless a job chooses."""
     return at(planned.body, "spec", "mlPolicy", "numNodes")
 
@@ -132,7 +132,7 @@ def _quotas(spec: Mapping[str, Any]) -> dict[str, Decimal]:
 
 
 def _of_cluster_queue(
-    spec: Mapping[str, Any], plan: Sequence[Planned]
+    spec: Mapping[str, Any], plan: Sequence[PlannedObject]
 ) -> tuple[str, dict[str, Decimal]]:
     """Return a Kueue queue's quota; in a cohort, the plan's total, from which it may borrow."""
     if not _shared(spec):
@@ -150,13 +150,15 @@ def _shared(spec: Mapping[str, Any]) -> bool:
     return bool(spec.get("cohortName") or spec.get("cohort"))
 
 
-def _of_queue(spec: Mapping[str, Any], _plan: Sequence[Planned]) -> tuple[str, dict[str, Decimal]]:
+def _of_queue(
+    spec: Mapping[str, Any], _plan: Sequence[PlannedObject]
+) -> tuple[str, dict[str, Decimal]]:
     """Return a Volcano queue's limits; resources outside its capability have no limit."""
     named = spec.get("capability") or {}
     return "capability", {str(name): _amount(value) for name, value in named.items()}
 
 
-def _hidden(planned: Planned) -> str | None:
+def _hidden(planned: PlannedObject) -> str | None:
     """Describe an unknown of Volcano; :mod:`railhead.policies.queue_coverage` does it for Kueue."""
     spec = planned.body.get("spec")
     if spec is UNKNOWN:

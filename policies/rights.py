@@ -9,7 +9,7 @@ from railhead.contract import NAMESPACE
 from railhead.policies import documents
 from railhead.policies.clouds import CloudResource
 from railhead.policies.exempt import named_later
-from railhead.policies.plan import UNKNOWN, Planned, at, rows
+from railhead.policies.plan import UNKNOWN, PlannedObject, at, rows
 
 # Each of these roles can grant itself the rest.
 _AWS = frozenset({"AdministratorAccess", "IAMFullAccess", "PowerUserAccess"})
@@ -111,7 +111,7 @@ def _bindings(name: str, text: Any) -> Iterator[str]:
             )
 
 
-def of_cluster(planned: Planned) -> Iterator[str]:
+def of_cluster(planned: PlannedObject) -> Iterator[str]:
     """Yield a message for each RBAC rule or binding of the stack that gives everything."""
     if planned.kind in ("Role", "ClusterRole"):
         for path, rule in rows(planned.body, "rules", ""):
@@ -130,7 +130,7 @@ def _named(selector: Any) -> bool:
     return bool(selector) and selector is not UNKNOWN
 
 
-def _rule(planned: Planned, path: str, rule: Any) -> Iterator[str]:
+def _rule(planned: PlannedObject, path: str, rule: Any) -> Iterator[str]:
     for key in ("verbs", "resources", "apiGroups", "nonResourceURLs"):
         value: Any = rule if rule is UNKNOWN else rule.get(key)
         if value is UNKNOWN or (isinstance(value, list) and UNKNOWN in value):
@@ -147,7 +147,7 @@ def _rule(planned: Planned, path: str, rule: Any) -> Iterator[str]:
             )
 
 
-def _binding(planned: Planned) -> Iterator[str]:
+def _binding(planned: PlannedObject) -> Iterator[str]:
     role = planned.body.get("roleRef")
     name = role if role is UNKNOWN else (role or {}).get("name")
     if name is UNKNOWN:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from railhead.policies.plan import UNKNOWN, Planned, Pod, containers, device_requests, rows
+from railhead.policies.plan import UNKNOWN, PlannedObject, Pod, containers, device_requests, rows
 from railhead.policies.privilege import WORKLOADS
 
 _SHM = "/dev/shm"  # noqa: S108 - not a temporary file
@@ -23,7 +23,7 @@ _FIX = (
 )
 
 
-def problems(planned: Planned) -> Iterator[str]:
+def problems(planned: PlannedObject) -> Iterator[str]:
     """Yield a message for each training container without it, or that cannot be judged."""
     if planned.kind in _SERVICES:
         return
@@ -38,7 +38,7 @@ def problems(planned: Planned) -> Iterator[str]:
             yield from _container(planned, pod, path, container)
 
 
-def _container(planned: Planned, pod: Pod, path: str, container: Any) -> Iterator[str]:
+def _container(planned: PlannedObject, pod: Pod, path: str, container: Any) -> Iterator[str]:
     if container is UNKNOWN:
         yield _unjudged(planned, path)
         return
@@ -66,7 +66,7 @@ def _container(planned: Planned, pod: Pod, path: str, container: Any) -> Iterato
     yield from _volume(planned, pod, path, what, mounted.get("name"))
 
 
-def _volume(planned: Planned, pod: Pod, path: str, what: str, name: Any) -> Iterator[str]:
+def _volume(planned: PlannedObject, pod: Pod, path: str, what: str, name: Any) -> Iterator[str]:
     for volume_path, volume in rows(pod.spec, "volumes", pod.path):
         if volume is UNKNOWN or volume.get("name") is UNKNOWN or name is UNKNOWN:
             yield _unjudged(planned, volume_path)
@@ -86,7 +86,7 @@ def _volume(planned: Planned, pod: Pod, path: str, what: str, name: Any) -> Iter
     yield f"{planned.label}: {path} {what} but no volume is called {name!r}: {_FIX}"
 
 
-def _unjudged(planned: Planned, path: str) -> str:
+def _unjudged(planned: PlannedObject, path: str) -> str:
     return (
         f"{planned.label}: {path} is not known before the update, so nothing can be said of "
         f"its {_SHM}: give it a value that the plan knows"

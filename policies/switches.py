@@ -9,7 +9,7 @@ from typing import Any
 from railhead.catalog.switches import SWITCHES
 from railhead.contract import CONFIG_MAP
 from railhead.fabric.kinds import FABRICS
-from railhead.policies.plan import UNKNOWN, Planned, containers, rows
+from railhead.policies.plan import UNKNOWN, PlannedObject, containers, rows
 
 _RUNTIMES = frozenset({"ClusterTrainingRuntime", "TrainingRuntime"})
 
@@ -32,7 +32,7 @@ def forbidden(kind: str | None) -> dict[str, str]:
     return reasons
 
 
-def contract(plan: Iterable[Planned]) -> Mapping[str, Any] | None:
+def contract(plan: Iterable[PlannedObject]) -> Mapping[str, Any] | None:
     """Return the contract that the stack publishes; None if the plan does not know it."""
     for planned in plan:
         metadata = planned.body.get("metadata")
@@ -48,7 +48,7 @@ def contract(plan: Iterable[Planned]) -> Mapping[str, Any] | None:
     return None
 
 
-def problems(plan: Iterable[Planned]) -> Iterator[tuple[str, str]]:
+def problems(plan: Iterable[PlannedObject]) -> Iterator[tuple[str, str]]:
     """Yield (message, URN) for each variable of a runtime that only the fabric may set."""
     objects = list(plan)
     published = contract(objects) or {}

@@ -1,11 +1,11 @@
-"""Queues of a stack whose gangs Kueue admits."""
+"""KueueQueues of a stack whose gangs Kueue admits."""
 
 from __future__ import annotations
 
 from railhead.resolve.cluster import Resolved
-from railhead.resolve.queues import Queues
+from railhead.resolve.queues import KueueQueues
 
 
-def kueues(resolved: Resolved) -> Queues:
-    assert isinstance(resolved.queues, Queues)
+def kueues(resolved: Resolved) -> KueueQueues:
+    assert isinstance(resolved.queues, KueueQueues)
     return resolved.queues

@@ -15,7 +15,7 @@ import pulumi_kubernetes as kubernetes
 
 from railhead.catalog.digests import exact
 from railhead.catalog.versions import PARTS, mirrored
-from railhead.components.fabric.objects import FabricArgs, Objects
+from railhead.components.fabric.objects import FabricArgs, ModeObjects
 from railhead.fabric.gke import GkeFabric as Section
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.plugin import NodePlugin
@@ -230,7 +230,7 @@ def installed(
     return [GkeFabric(f"{name}-gke", wanted, opts=opts)]
 
 
-class GkeObjects(Objects):
+class GkeObjects(ModeObjects):
     """Google's plugin; the platform makes the networks."""
 
     def after_gpus(

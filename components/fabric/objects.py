@@ -49,7 +49,7 @@ class FabricArgs:
     after: Sequence[pulumi.Resource] = ()
 
 
-class Objects:
+class ModeObjects:
     """The objects of one mode; this base class makes none."""
 
     def before_gpus(
@@ -84,10 +84,10 @@ class Objects:
         return {}
 
 
-def objects_of(fabric: FabricConfig) -> Objects:
+def objects_of(fabric: FabricConfig) -> ModeObjects:
     """Return the objects of a stack's mode."""
     module = f"railhead.components.fabric.modes.{fabric.row.name.replace('-', '_')}"
     if importlib.util.find_spec(module) is None:
-        return Objects()
-    result: Objects = importlib.import_module(module).OBJECTS
+        return ModeObjects()
+    result: ModeObjects = importlib.import_module(module).OBJECTS
     return result

@@ -18,7 +18,7 @@ from railhead.components.controllers.gpu_operator import nfd_owner
 from railhead.components.fabric import cni
 from railhead.components.fabric.fleet import affinity, node_selector, patience, tolerations
 from railhead.components.fabric.network_operator import NetworkOperator, NetworkOperatorArgs
-from railhead.components.fabric.objects import FabricArgs, Objects
+from railhead.components.fabric.objects import FabricArgs, ModeObjects
 from railhead.components.fabric.rails import Rails, RailsArgs
 from railhead.fabric.modes import FabricConfig
 from railhead.fabric.railed import NetworkOperatorConfig, NvIpam, RailedFabric
@@ -46,7 +46,7 @@ def network_operator_args(
     )
 
 
-class RailedObjects(Objects):
+class RailedObjects(ModeObjects):
     """The network operator, then what hands out devices, then a network a rail."""
 
     def before_gpus(

@@ -8,7 +8,7 @@ from railhead.components.controllers.charts import Chart
 from railhead.components.controllers.kueue import Kueue, KueueArgs
 from railhead.components.queueing.installed import Queueing, QueueingArgs
 from railhead.components.queueing.queues import Queues, QueuesArgs
-from railhead.resolve.queues import Queues as Resolved
+from railhead.resolve.queues import KueueQueues as Resolved
 
 
 def install(

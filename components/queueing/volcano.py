@@ -13,7 +13,7 @@ from railhead.base.names import VOLCANO_API
 from railhead.components.controllers.charts import Chart
 from railhead.components.controllers.volcano import Volcano, VolcanoArgs
 from railhead.components.queueing.installed import Queueing, QueueingArgs
-from railhead.resolve.schedulers.volcano import Queues as Resolved
+from railhead.resolve.schedulers.volcano import VolcanoQueues as Resolved
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,11 +15,11 @@ from pydantic import BaseModel
 from railhead.accept.model import Result, Verdict
 
 if TYPE_CHECKING:
-    from railhead.accept.site import Facts, Site
+    from railhead.accept.site import Facts, Testbed
 
 
 @dataclass(frozen=True, kw_only=True)
-class Planned:
+class CheckPlan:
     """The plan of a check.
 
     Args:
@@ -38,7 +38,7 @@ class Planned:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Said:
+class Statement:
     """A verdict on one part of what a check looks at, and what to do about it."""
 
     verdict: Verdict
@@ -64,11 +64,11 @@ class Check(Protocol, Generic[E]):
     order: int
     evidence: type[E]
 
-    def plan(self, facts: Facts) -> Planned:
+    def plan(self, facts: Facts) -> CheckPlan:
         """Return what would run, from the contract and the nodes alone."""
         ...
 
-    def run(self, site: Site) -> E:
+    def run(self, site: Testbed) -> E:
         """Run jobs and bring what they said. Anything that it raises makes it not proven."""
         ...
 

@@ -15,7 +15,7 @@ MOMENT = 2.0
 
 
 @dataclass
-class Seen:
+class GangState:
     """A gang as far as the record has been read."""
 
     size: int = 0
@@ -43,7 +43,7 @@ class Seen:
 
 
 @dataclass
-class Verdict:
+class ContestFaults:
     """The faults in a record; every list is empty where the cluster keeps its promise."""
 
     half_placed: list[str] = field(default_factory=list)
@@ -78,7 +78,7 @@ def judge(
     sizes: Mapping[str, int] | None = None,
     held: Collection[str] = (),
     any_order: bool = False,
-) -> Verdict:
+) -> ContestFaults:
     """Read a record in the server's order, one resource version after the other.
 
     * half placed: two gangs of an arena hold places, neither is whole, and what both want together
@@ -100,7 +100,7 @@ def judge(
         any_order: a small gang may go before a more important one that does not fit (Kueue's
             BestEffortFIFO): an order is wrong then only where the other would have fitted.
     """
-    verdict = Verdict()
+    verdict = ContestFaults()
     reader = _Reader(
         verdict=verdict,
         places=places,
@@ -128,13 +128,13 @@ def judge(
 class _Reader:
     """A record up to one of its rows."""
 
-    verdict: Verdict
+    verdict: ContestFaults
     places: int
     sizes: Mapping[str, int]
     held: frozenset[str]
     any_order: bool
-    arenas: dict[str, dict[str, Seen]] = field(
-        default_factory=lambda: defaultdict(lambda: defaultdict(Seen))
+    arenas: dict[str, dict[str, GangState]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(GangState))
     )
     everyone: set[str] = field(default_factory=set)
     let_in: dict[str, float] = field(default_factory=dict)
@@ -151,7 +151,7 @@ class _Reader:
         total = sum(item.live for every in self.arenas.values() for item in every.values())
         self.verdict.most_at_once = max(self.verdict.most_at_once, total)
 
-    def _pod(self, row: Row, seen: Seen) -> None:
+    def _pod(self, row: Row, seen: GangState) -> None:
         self.everyone.add(f"{row.arena}/{row.pod}")
         gone = row.event == "DELETED"
         alive = bool(row.node) and not row.going and not gone
@@ -169,7 +169,7 @@ class _Reader:
             seen.placed.discard(row.pod)
         seen.whole = seen.whole or (seen.size > 0 and len(seen.placed) >= seen.size)
 
-    def _gang(self, row: Row, gangs: dict[str, Seen], seen: Seen) -> None:
+    def _gang(self, row: Row, gangs: dict[str, GangState], seen: GangState) -> None:
         seen.size, seen.priority, seen.created = row.size, row.priority, row.created
         self._charge(row)
         if row.evicted and seen.reserved and not row.reserved:
@@ -200,7 +200,7 @@ class _Reader:
         }:
             self.verdict.partly_charged.append(text)
 
-    def _order(self, row: Row, gangs: dict[str, Seen], seen: Seen) -> None:
+    def _order(self, row: Row, gangs: dict[str, GangState], seen: GangState) -> None:
         room = self.places - sum(item.holds for item in gangs.values())
         for name, other in gangs.items():
             waiting = other.size and not other.reserved and not other.finished and name != row.gang
@@ -219,7 +219,7 @@ class _Reader:
             if before and not 0 <= self.let_in.get(name, -MOMENT) - row.t < MOMENT / 2:
                 self.verdict.out_of_order.append(f"{row.gang} at {row.t} before {name}")
 
-    def _look(self, row: Row, gangs: Mapping[str, Seen]) -> None:
+    def _look(self, row: Row, gangs: Mapping[str, GangState]) -> None:
         paid = [seen for seen in gangs.values() if seen.reserved]
         if sum(seen.holds for seen in paid) > self.places:
             self.verdict.overfull.append(f"{row.arena} at {row.t}")

@@ -13,7 +13,7 @@ from railhead.accept import remedies
 from railhead.accept.model import Model
 
 if TYPE_CHECKING:
-    from railhead.accept.site import Site
+    from railhead.accept.site import Testbed
 
 PROGRAMS = Path(__file__).resolve().parent
 # Other lines of a program that are kept, to find out why it ended.
@@ -47,7 +47,7 @@ class Gathered(Model):
 
 
 def gather(
-    site: Site,
+    site: Testbed,
     stem: str,
     *,
     nodes: int,

@@ -10,13 +10,13 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from railhead.accept.check import Said
+from railhead.accept.check import Statement
 from railhead.accept.model import Verdict
 from railhead.accept.traffic import LINE, Point, Tests
 from railhead.contract import ClusterContract, NodePool, Runtime
 from railhead.nccl import ranks as proof
 from railhead.nccl.bench.collectives import COLLECTIVES
-from railhead.nccl.bench.model import Row, Run
+from railhead.nccl.bench.model import BenchRun, Row
 from railhead.nccl.bench.parse import runs_of
 from railhead.nccl.sources import Source
 
@@ -57,7 +57,7 @@ def gathered(lines: Iterable[str], **asked: Any) -> Tests:
     return Tests(**asked, **reported, log=tuple(log), rest=tuple(rest))
 
 
-def run(tests: Tests) -> Run:
+def run(tests: Tests) -> BenchRun:
     """Return the one table that a job printed, whole.
 
     Raises:
@@ -110,7 +110,7 @@ def verdicts(
     machines: Sequence[str],
     proofs: Sequence[str],
     gpudirect: str | None,
-) -> Iterator[Said]:
+) -> Iterator[Statement]:
     """Yield the faults of the jobs; nothing where the image has no program.
 
     Args:
@@ -134,14 +134,14 @@ def verdicts(
             )
         shown = proof.judge({0: test.log}, processes=test.ranks, proofs=proofs, gpudirect=gpudirect)
         if shown.verdict is not Verdict.PASSED:
-            yield Said(verdict=shown.verdict, text=f"{who}: {shown.text}", remedy=_AGAIN)
+            yield Statement(verdict=shown.verdict, text=f"{who}: {shown.text}", remedy=_AGAIN)
         try:
             wrong = run(test).wrong
         except ValueError as error:
             yield _unproven(f"{who}: {error}")
             continue
         if wrong:
-            yield Said(
+            yield Statement(
                 verdict=Verdict.FAILED,
                 text=f"{who}: {wrong} values were wrong: data was corrupted on the way",
                 remedy="do not train on this cluster; find the node by halving --nodes",
@@ -178,5 +178,5 @@ def used(tests: Sequence[Tests], why: str) -> str:
     return f"nccl-tests were used, beside PyTorch's collectives: {', '.join(paths)}"
 
 
-def _unproven(text: str) -> Said:
-    return Said(verdict=Verdict.NOT_PROVEN, text=text, remedy=_AGAIN)
+def _unproven(text: str) -> Statement:
+    return Statement(verdict=Verdict.NOT_PROVEN, text=text, remedy=_AGAIN)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from railhead.accept import remedies
-from railhead.accept.check import Said
+from railhead.accept.check import Statement
 from railhead.accept.model import Measured, Verdict
 from railhead.accept.traffic import Pair, Traffic
 from railhead.catalog import acceptance as limits
@@ -37,7 +37,7 @@ def lacking(traffic: Traffic) -> str:
     return ""
 
 
-def verdicts(traffic: Traffic, rate: float | None) -> Iterator[Said]:
+def verdicts(traffic: Traffic, rate: float | None) -> Iterator[Statement]:
     """Yield the faults of the pairs; nothing where verbs cannot be tested.
 
     Args:
@@ -120,7 +120,7 @@ def _told(one: Pair) -> Perftest:
     return test
 
 
-def _counters(traffic: Traffic, one: Pair, test: Perftest) -> Iterator[Said]:
+def _counters(traffic: Traffic, one: Pair, test: Perftest) -> Iterator[Statement]:
     if test.gbps is None or not one.sent:
         return
     moved = test.size * test.iterations
@@ -137,19 +137,19 @@ def _counters(traffic: Traffic, one: Pair, test: Perftest) -> Iterator[Said]:
         )
 
 
-def _rate(traffic: Traffic, one: Pair, test: Perftest, rate: float | None) -> Iterator[Said]:
+def _rate(traffic: Traffic, one: Pair, test: Perftest, rate: float | None) -> Iterator[Statement]:
     if test.gbps is None or rate is None:
         return
     text = f"{_named(traffic, one)} carries {test.gbps:.3g} Gbit/s of {rate:.3g}"
     if test.gbps < limits.VERBS.value * rate:
-        yield Said(
+        yield Statement(
             verdict=Verdict.FAILED,
             text=text,
             remedy="look at that rail's port, cable and switch on both nodes, and at what PCIe "
             "gives the NIC (`lspci -vv`, LnkSta)",
         )
     elif test.gbps > limits.ABOVE.value * rate:
-        yield Said(
+        yield Statement(
             verdict=Verdict.NOT_PROVEN,
             text=f"{text}, more than a NIC can: a clock lies, or it is another NIC",
             remedy=remedies.CLOCK,
@@ -161,5 +161,5 @@ def _named(traffic: Traffic, one: Pair) -> str:
     return f"{one.tool} over rail {one.rail} ({one.device}) of {at} to {to}"
 
 
-def _unproven(text: str) -> Said:
-    return Said(verdict=Verdict.NOT_PROVEN, text=text, remedy=_AGAIN)
+def _unproven(text: str) -> Statement:
+    return Statement(verdict=Verdict.NOT_PROVEN, text=text, remedy=_AGAIN)

@@ -17,10 +17,10 @@ from typing import Any
 
 from railhead import __version__
 from railhead.accept import waivers as waived
-from railhead.accept.check import Check, Planned
+from railhead.accept.check import Check, CheckPlan
 from railhead.accept.kept import Folder, Identity, record
 from railhead.accept.model import Evidence, Report, Result, Verdict, Waiver
-from railhead.accept.site import Facts, Site
+from railhead.accept.site import Facts, Testbed
 from railhead.base.errors import RailheadError
 from railhead.kube.client import Cluster
 
@@ -73,7 +73,7 @@ class Runner:
     folder: Folder
     say: Say
     hardware: dict[str, str] = field(default_factory=dict)
-    make_site: Callable[..., Site] = Site
+    make_site: Callable[..., Testbed] = Testbed
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     left: list[str] = field(default_factory=list)
     oldest: datetime | None = None
@@ -93,7 +93,7 @@ class Runner:
             contract=hashlib.sha256(facts.contract.to_json().encode()).hexdigest(),
         )
 
-    def site(self, name: str) -> Site:
+    def site(self, name: str) -> Testbed:
         """Return a check's hands on the cluster; what an earlier run left of it is known to it."""
         return self.make_site(
             facts=self.facts,
@@ -169,7 +169,7 @@ class Runner:
             return not_proven(check, f"it cannot run here: {planned.missing}", _RESUME)
         return self._ran(check, planned)
 
-    def _ran(self, check: Check[Any], planned: Planned) -> Result:
+    def _ran(self, check: Check[Any], planned: CheckPlan) -> Result:
         self.say(f"{check.name}: {check.promise}")
         begun, start = self.clock(), time.monotonic()
         site = self.site(check.name)
@@ -227,14 +227,14 @@ def not_proven(check: Check[Any], summary: str, remedy: str) -> Result:
     )
 
 
-def plans(checks: Sequence[Check[Any]], facts: Facts) -> list[tuple[Check[Any], Planned]]:
+def plans(checks: Sequence[Check[Any]], facts: Facts) -> list[tuple[Check[Any], CheckPlan]]:
     """Return the plan of each check; one that raises is missing its plan."""
     made = []
     for check in checks:
         try:
             planned = check.plan(facts)
         except Exception as error:  # noqa: BLE001 - whatever it is, there is no plan
-            planned = Planned(
+            planned = CheckPlan(
                 steps=(), nodes=0, seconds=0, node_hours=0, missing=f"no plan: {_words(error)}"
             )
         made.append((check, planned))

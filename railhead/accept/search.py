@@ -248,7 +248,7 @@ class Test:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """The conclusions of the search.
 
     Args:
@@ -612,7 +612,7 @@ class Search:
         """All tests with an outcome, in order."""
         return tuple(self._tests)
 
-    def found(self) -> Found:
+    def found(self) -> SearchResult:
         """Return the conclusions; call it once :meth:`ask` returns nothing more."""
         cleared, slow = set(self._cleared()), set(self._slow())
         nodes = {
@@ -647,7 +647,7 @@ class Search:
             for kind in ("pair", "pool")
             if (own := reference(self._figures(kind))) is not None
         }
-        return Found(
+        return SearchResult(
             nodes=nodes,
             reasons=reasons,
             pairs=tuple(sorted(pairs)),

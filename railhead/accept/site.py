@@ -66,7 +66,7 @@ class Facts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Site:
+class Testbed:
     """A check's hands on the cluster.
 
     Args:

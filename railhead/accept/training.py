@@ -20,7 +20,7 @@ _LINE = re.compile(r"restart: (.*)$")
 _PAIR = re.compile(r"(\w+)=(\S*)")
 
 
-class Said(Model):
+class LogLine(Model):
     """A line of a node's log, and when it arrived: seconds from the record's begin."""
 
     t: float
@@ -62,8 +62,8 @@ class Trained(Model):
     detail: str = ""
     restarts: int | None
     rows: tuple[Row, ...]
-    live: tuple[Said, ...]
-    last: tuple[Said, ...]
+    live: tuple[LogLine, ...]
+    last: tuple[LogLine, ...]
     lost: Lost | None = None
     gap: str = ""
 
@@ -93,7 +93,7 @@ def pairs(text: str) -> dict[str, str]:
     return dict(_PAIR.findall(text))
 
 
-def diary(lines: Sequence[Said]) -> list[str]:
+def diary(lines: Sequence[LogLine]) -> list[str]:
     """Return the diary that the last attempt printed, whole.
 
     Raises:

@@ -176,7 +176,7 @@ class Part:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class ProvenRun:
     """A run of a combination's three controllers together.
 
     Args:
@@ -239,7 +239,7 @@ class Combination:
     addons: Mapping[str, Controller]
     parts: Mapping[str, Part]
     lost_pods: LostPods | None = None
-    ran: tuple[Run, ...] = ()
+    ran: tuple[ProvenRun, ...] = ()
 
     @property
     def controllers(self) -> tuple[Controller, Controller, Controller]:
@@ -940,7 +940,7 @@ LAB = Combination(
     addons=ADDONS,
     parts=PARTS,
     ran=(
-        Run(
+        ProvenRun(
             what="queues, gangs, jobs, restarts, fabric modes, up, refresh, destroy",
             where="the lab, Kubernetes 1.35.8",
             source="tests/lab",
@@ -1029,7 +1029,7 @@ LAB_UPGRADED = dataclasses.replace(
     source="go.mod of kueue v0.16.6 and of jobset v0.11.0",
     lost_pods=_lost_pods("v0.16.6"),
     ran=(
-        Run(
+        ProvenRun(
             what="an upgrade from `lab` and back under a job that trains, jobs on either, and a "
             "lost node, whose pods Kueue ended",
             where="the lab, Kubernetes 1.35.8",
@@ -1055,7 +1055,7 @@ LAB_TRAINER = dataclasses.replace(
     source="go.mod of kueue v0.18.4",
     lost_pods=_lost_pods("v0.18.4"),
     ran=(
-        Run(
+        ProvenRun(
             what="an upgrade from `lab` and back over jobs that were stopped and submitted again, "
             "and a job that trains on either",
             where="the lab, Kubernetes 1.35.8",
@@ -1083,7 +1083,7 @@ LAB_VOLCANO = dataclasses.replace(
         }
     ),
     ran=(
-        Run(
+        ProvenRun(
             what=f"Volcano {VOLCANO.version} in Kueue's place: gangs, shares, restarts, webhooks",
             where="the lab, Kubernetes 1.35.8",
             source="tests/lab",
@@ -1169,7 +1169,7 @@ TEMPLATE_CHARGE = Combination(
     addons=ADDONS,
     parts=PARTS,
     ran=(
-        Run(
+        ProvenRun(
             what="that a gang is charged by its runtime's template; nothing else",
             where="a cluster made for it, Kubernetes 1.34",
             source="by hand",

@@ -36,6 +36,7 @@ BROUGHT_BY: Mapping[str, str] = MappingProxyType(
         "dashboards": "railhead-accept",
         "lab": "railhead-lab",
         "plan": "railhead-lab",
+        "rehearse": "railhead-lab",
     }
 )
 SETTINGS: dict[str, Any] = {

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from railhead.base.sections import Problem, known, told
 from railhead.fabric import checks as checks_fabric
-from railhead.fabric.site import Site, SitePool, SiteRuntime
+from railhead.fabric.site import FabricSite, SitePool, SiteRuntime
 from railhead.machines import MACHINES
 from railhead.model.cluster import Cluster, Pool, RuntimeConfig
 from railhead.platform.registry import PLATFORMS
@@ -15,14 +15,14 @@ from railhead.platform.registry import PLATFORMS
 T = TypeVar("T")
 
 
-def site_of(cluster: Cluster) -> Site:
+def site_of(cluster: Cluster) -> FabricSite:
     """Return the site of a cluster's fabric; what is malformed is left out of it."""
     pools = _rows(_pool, known(lambda: cluster.pools))
     runtimes = _rows(_runtime, known(lambda: cluster.runtimes))
     platform = PLATFORMS.get(known(lambda: cluster.platform.kind) or "")
     if platform is None:
-        return Site(pools=pools, runtimes=runtimes)
-    return Site(
+        return FabricSite(pools=pools, runtimes=runtimes)
+    return FabricSite(
         platform=platform.kind,
         offers=platform.offers,
         kubernetes=known(lambda: cluster.platform.kubernetes_minor),

@@ -19,7 +19,7 @@ from railhead.base.errors import InputError, RefusedError
 from railhead.base.version import __version__
 from railhead.diagnose import redact
 from railhead.diagnose.model import RankedCause
-from railhead.diagnose.objects import Objects
+from railhead.diagnose.objects import ClusterObjects
 from railhead.nccl.sources import Source
 
 SUFFIX = ".tar.gz"
@@ -118,7 +118,7 @@ def write(
     path: Path,
     *,
     sources: Iterable[Source],
-    objects: Objects | None,
+    objects: ClusterObjects | None,
     findings: Iterable[RankedCause],
 ) -> list[str]:
     """Write a bundle; the file must not exist yet.
@@ -158,7 +158,7 @@ def write(
         return [member.name for member in tar.getmembers()]
 
 
-def read(path: Path) -> tuple[list[Source], Objects | None]:
+def read(path: Path) -> tuple[list[Source], ClusterObjects | None]:
     """Return the logs and the objects of a bundle.
 
     Raises:
@@ -174,7 +174,7 @@ def read(path: Path) -> tuple[list[Source], Objects | None]:
                     continue
                 data = stream.read()
                 if member.name == OBJECTS:
-                    objects = Objects.from_json(_object(data))
+                    objects = ClusterObjects.from_json(_object(data))
                 elif member.name.startswith(LOGS):
                     sources.append(_source(f"{path.name}:{member.name}", data))
     except (tarfile.TarError, OSError, EOFError, ValueError) as error:

@@ -18,7 +18,7 @@ from railhead.base.version import __version__
 
 if TYPE_CHECKING:
     from railhead.diagnose.inputs import Sorted
-    from railhead.diagnose.objects import Objects
+    from railhead.diagnose.objects import ClusterObjects
     from railhead.nccl.sources import Source
 
 Logs = Annotated[
@@ -97,7 +97,7 @@ def answer(
     as_json: bool,
     collect: bool,
     output: Path | None,
-    live: tuple[list[Source], Objects] | None = None,
+    live: tuple[list[Source], ClusterObjects] | None = None,
     subject: str = "logs",
 ) -> None:
     """Print what the logs and, if given, the cluster's own logs and objects show.
@@ -119,7 +119,7 @@ def answer(
     bundles = [Path(name) for name in logs if bundle.is_bundle(Path(name))]
     taken = {str(path) for path in bundles}
     sorted_out = inputs.sort(name for name in logs if name not in taken)
-    objects: Objects | None = None
+    objects: ClusterObjects | None = None
     sources = _sources(sorted_out)
     for path in bundles:
         held, objects = bundle.read(path)

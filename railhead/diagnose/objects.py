@@ -9,7 +9,7 @@ Object = dict[str, Any]
 
 
 @dataclass
-class Objects:
+class ClusterObjects:
     """The objects that were read.
 
     Attributes:
@@ -53,7 +53,7 @@ class Objects:
         }
 
     @classmethod
-    def from_json(cls, held: Object) -> Objects:
+    def from_json(cls, held: Object) -> ClusterObjects:
         """Read what :meth:`to_json` returned; ignore anything else in it."""
 
         def lists(key: str) -> list[Object]:

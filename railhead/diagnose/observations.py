@@ -11,7 +11,7 @@ from railhead.base.names import TRAINER_CONTAINER
 from railhead.base.quantity import parse
 from railhead.base.selectors import matches
 from railhead.diagnose.model import Proof
-from railhead.diagnose.objects import Object, Objects
+from railhead.diagnose.objects import ClusterObjects, Object
 
 Seen = dict[str, tuple[Proof, ...]]
 
@@ -56,7 +56,7 @@ class _Seen:
         return {kind: tuple(proofs) for kind, proofs in self._found.items()}
 
 
-def observe(objects: Objects) -> Seen:
+def observe(objects: ClusterObjects) -> Seen:
     """Return every observation that the objects support."""
     seen = _Seen()
     trainers = [(pod, container) for pod in objects.pods for container in _trainers(pod)]
@@ -108,7 +108,7 @@ def _privileged(container: Object) -> bool:
     return _map(container, "securityContext").get("privileged") is True
 
 
-def _wanted(objects: Objects) -> set[str]:
+def _wanted(objects: ClusterObjects) -> set[str]:
     """Return the RDMA resources that a training pod has to request in this cluster."""
     if objects.devices:
         return set(objects.devices)
@@ -127,7 +127,7 @@ def _amount(value: Any) -> float:
         return 0.0
 
 
-def _devices(objects: Objects, pod: Object, container: Object, seen: _Seen) -> None:
+def _devices(objects: ClusterObjects, pod: Object, container: Object, seen: _Seen) -> None:
     wanted = _wanted(objects)
     if not wanted or _privileged(container):
         return
@@ -183,7 +183,7 @@ def _security(pod: Object, container: Object, seen: _Seen) -> None:
         )
 
 
-def _networks(objects: Objects, pod: Object, seen: _Seen) -> None:
+def _networks(objects: ClusterObjects, pod: Object, seen: _Seen) -> None:
     annotation = str(_map(pod.get("metadata"), "annotations").get(NETWORKS) or "")
     missing = [name for name in objects.networks if name not in annotation]
     if missing and _map(pod, "spec").get("hostNetwork") is not True:
@@ -208,7 +208,7 @@ def _ended(status: Object) -> Mapping[str, Any]:
     return _map(status.get("state"), "terminated")
 
 
-def _containers(objects: Objects, seen: _Seen) -> None:
+def _containers(objects: ClusterObjects, seen: _Seen) -> None:
     for pod in objects.pods:
         where = f"pod/{_name(pod)}"
         running = False
@@ -241,7 +241,7 @@ def _when(ended: Mapping[str, Any]) -> datetime | None:
         return None
 
 
-def _order(objects: Objects, seen: _Seen) -> None:
+def _order(objects: ClusterObjects, seen: _Seen) -> None:
     """Observe the one pod that ended with an error while others kept running, if there is one."""
     failures: list[tuple[datetime, str, str]] = []
     others: list[datetime] = []
@@ -270,7 +270,7 @@ def _order(objects: Objects, seen: _Seen) -> None:
         seen.add("pod-ended-early", f"pod/{first[1]}", f"{first[2]}, before all others")
 
 
-def _events(objects: Objects, seen: _Seen) -> None:
+def _events(objects: ClusterObjects, seen: _Seen) -> None:
     for event in objects.events:
         if event.get("type") == "Normal":
             continue
@@ -288,7 +288,7 @@ def _events(objects: Objects, seen: _Seen) -> None:
             seen.add("pod-oom-killed", where, f"{reason}: {message}")
 
 
-def _nodes(objects: Objects, seen: _Seen) -> None:
+def _nodes(objects: ClusterObjects, seen: _Seen) -> None:
     wanted = _wanted(objects)
     tolerated = {
         str(toleration.get("key"))
@@ -331,7 +331,7 @@ def _condition(condition: Object, where: str, seen: _Seen) -> None:
         seen.add("node-link-condition", where, text)
 
 
-def _queue(objects: Objects, seen: _Seen) -> None:
+def _queue(objects: ClusterObjects, seen: _Seen) -> None:
     for workload in objects.workloads:
         for condition in _list(workload.get("status"), "conditions"):
             if condition.get("type") == "QuotaReserved" and condition.get("status") == "False":
@@ -342,7 +342,7 @@ def _queue(objects: Objects, seen: _Seen) -> None:
                 )
 
 
-def _count(objects: Objects, seen: _Seen) -> None:
+def _count(objects: ClusterObjects, seen: _Seen) -> None:
     spec = _map(objects.job, "spec")
     wanted = _map(spec, "trainer").get("numNodes")
     if not isinstance(wanted, int) or spec.get("suspend"):
@@ -407,7 +407,7 @@ def _applies(policy: Object, kind: str) -> bool:
     return kind == "Ingress" or bool(spec.get("egress"))
 
 
-def _policies(objects: Objects, seen: _Seen) -> None:
+def _policies(objects: ClusterObjects, seen: _Seen) -> None:
     """Observe policies that keep the job's pods from reaching each other on every TCP port."""
     if len(objects.pods) < 2:
         return
@@ -435,7 +435,7 @@ def _policies(objects: Objects, seen: _Seen) -> None:
             )
 
 
-def _counters(objects: Objects, seen: _Seen) -> None:
+def _counters(objects: ClusterObjects, seen: _Seen) -> None:
     for node, lines in objects.counters.items():
         for line in lines:
             if (match := COUNTER.match(line)) and float(match["value"]) > 0:

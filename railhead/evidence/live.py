@@ -9,7 +9,7 @@ from typing import Any
 from railhead.base.errors import NotFoundError, TimedOutError
 from railhead.base.names import TRAINER_CONTAINER
 from railhead.diagnose import report
-from railhead.diagnose.objects import Objects
+from railhead.diagnose.objects import ClusterObjects
 from railhead.diagnose.observations import observe
 from railhead.diagnose.ranking import rank
 from railhead.diagnose.reading import read
@@ -110,7 +110,7 @@ def of_job(opened: kube.Cluster, among: tuple[str, ...], name: str) -> list[Sour
 
 def evidence(
     opened: kube.Cluster, among: tuple[str, ...], *, job: str | None = None, pod: str | None = None
-) -> tuple[list[Source], Objects]:
+) -> tuple[list[Source], ClusterObjects]:
     """Return the logs and the objects of a job or a pod, which may have no log yet.
 
     Raises:

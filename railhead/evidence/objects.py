@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from railhead import contract as contracts
 from railhead.base.errors import InputError, NotFoundError, PrerequisiteError, RailheadError
-from railhead.diagnose.objects import Object, Objects
+from railhead.diagnose.objects import ClusterObjects, Object
 from railhead.kube import client as kube
 from railhead.kube import jobs
 
@@ -19,7 +19,7 @@ COUNTER_NAMES = ("node_infiniband_", "DCGM_FI_DEV_XID_ERRORS", "DCGM_FI_DEV_ECC_
 MAX_COUNTERS = 2000
 
 
-def of_job(cluster: kube.Cluster, namespaces: tuple[str, ...], name: str) -> Objects:
+def of_job(cluster: kube.Cluster, namespaces: tuple[str, ...], name: str) -> ClusterObjects:
     """Return a job's objects.
 
     Raises:
@@ -27,7 +27,7 @@ def of_job(cluster: kube.Cluster, namespaces: tuple[str, ...], name: str) -> Obj
     """
     job = jobs.find_job(cluster, namespaces, name)
     namespace = job["metadata"]["namespace"]
-    result = Objects(namespace=namespace, job=job)
+    result = ClusterObjects(namespace=namespace, job=job)
     result.pods = _list(
         cluster, result, kube.core(namespace, "pods"), selector=f"{jobs.JOBSET_LABEL}={name}"
     )
@@ -40,7 +40,7 @@ def of_job(cluster: kube.Cluster, namespaces: tuple[str, ...], name: str) -> Obj
     return _around(cluster, result)
 
 
-def of_pod(cluster: kube.Cluster, namespaces: tuple[str, ...], name: str) -> Objects:
+def of_pod(cluster: kube.Cluster, namespaces: tuple[str, ...], name: str) -> ClusterObjects:
     """Return a pod's objects, and those of the pods that share its JobSet.
 
     Raises:
@@ -50,7 +50,7 @@ def of_pod(cluster: kube.Cluster, namespaces: tuple[str, ...], name: str) -> Obj
         pod = cluster.find(kube.core(namespace, "pods", name))
         if pod is None:
             continue
-        result = Objects(namespace=namespace, pods=[pod])
+        result = ClusterObjects(namespace=namespace, pods=[pod])
         group = (pod["metadata"].get("labels") or {}).get(jobs.JOBSET_LABEL)
         if group:
             result.pods = _list(
@@ -66,7 +66,7 @@ def of_pod(cluster: kube.Cluster, namespaces: tuple[str, ...], name: str) -> Obj
     )
 
 
-def _around(cluster: kube.Cluster, found: Objects) -> Objects:
+def _around(cluster: kube.Cluster, found: ClusterObjects) -> ClusterObjects:
     found.policies = _list(cluster, found, POLICIES.format(quote(found.namespace, safe="")))
     found.events = _events(cluster, found)
     machines = sorted(
@@ -88,11 +88,13 @@ def _around(cluster: kube.Cluster, found: Objects) -> Objects:
     return found
 
 
-def _complain(found: Objects, what: str, error: RailheadError) -> None:
+def _complain(found: ClusterObjects, what: str, error: RailheadError) -> None:
     found.unreadable.append(f"{what}: {error.problem}")
 
 
-def _list(cluster: kube.Cluster, found: Objects, path: str, *, selector: str = "") -> list[Object]:
+def _list(
+    cluster: kube.Cluster, found: ClusterObjects, path: str, *, selector: str = ""
+) -> list[Object]:
     """Return a collection; if it is forbidden or not installed, record that and return nothing."""
     try:
         return cluster.list(path, selector=selector)
@@ -104,7 +106,7 @@ def _list(cluster: kube.Cluster, found: Objects, path: str, *, selector: str = "
         return []
 
 
-def _one(cluster: kube.Cluster, found: Objects, path: str) -> Object | None:
+def _one(cluster: kube.Cluster, found: ClusterObjects, path: str) -> Object | None:
     try:
         return cluster.find(path)
     except kube.ApiError as error:
@@ -114,7 +116,7 @@ def _one(cluster: kube.Cluster, found: Objects, path: str) -> Object | None:
         return None
 
 
-def _events(cluster: kube.Cluster, found: Objects) -> list[Object]:
+def _events(cluster: kube.Cluster, found: ClusterObjects) -> list[Object]:
     """Return the namespace's events about the pods and the job."""
     names = {pod["metadata"]["name"] for pod in found.pods}
     if found.job is not None:
@@ -128,7 +130,7 @@ def _events(cluster: kube.Cluster, found: Objects) -> list[Object]:
     ]
 
 
-def _contract(cluster: kube.Cluster, found: Objects) -> Object | None:
+def _contract(cluster: kube.Cluster, found: ClusterObjects) -> Object | None:
     path = kube.core(contracts.NAMESPACE, "configmaps", contracts.CONFIG_MAP)
     held = _one(cluster, found, path)
     text = ((held or {}).get("data") or {}).get(contracts.KEY)
@@ -148,7 +150,7 @@ def _promised(contract: Object | None) -> contracts.ClusterContract | None:
 
 
 def _counters(
-    cluster: kube.Cluster, found: Objects, machines: frozenset[str]
+    cluster: kube.Cluster, found: ClusterObjects, machines: frozenset[str]
 ) -> dict[str, list[str]]:
     """Return link, port and Xid counters of the job's nodes, where exporters run."""
     counters: dict[str, list[str]] = {}

@@ -10,7 +10,7 @@ from railhead.catalog.switches import SWITCHES
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.mode import BaseFabric
 from railhead.fabric.modes import MODES, modes_of
-from railhead.fabric.site import Check, Problem, Site
+from railhead.fabric.site import Check, FabricSite, Problem
 
 UNIVERSAL = frozenset(fabric.name for fabric in FABRICS.values() if fabric.universal)
 
@@ -21,7 +21,7 @@ def checks(fabric: BaseFabric) -> tuple[Check, ...]:
     return (*(functools.partial(check, fabric) for check in general), *fabric.checks())
 
 
-def _choice(fabric: BaseFabric, site: Site) -> Iterator[Problem]:
+def _choice(fabric: BaseFabric, site: FabricSite) -> Iterator[Problem]:
     """Yield a problem unless the mode serves this fabric, platform and machines."""
     mode = fabric.row
     if fabric.kind not in mode.fabrics:
@@ -49,7 +49,7 @@ def _choice(fabric: BaseFabric, site: Site) -> Iterator[Problem]:
             )
 
 
-def _environment(fabric: BaseFabric, site: Site) -> Iterator[Problem]:
+def _environment(fabric: BaseFabric, site: FabricSite) -> Iterator[Problem]:
     row = FABRICS[fabric.kind]
     machines = [pool.machine.name for pool in site.pools] or [""]
     pinned = {v.name: v for machine in machines for v in row.environment_on(machine)}
@@ -65,7 +65,7 @@ def _environment(fabric: BaseFabric, site: Site) -> Iterator[Problem]:
             yield path, f"must not be set: {row.not_set.get(name) or reasons[name]}"
 
 
-def _plugin(fabric: BaseFabric, _: Site) -> Iterator[Problem]:
+def _plugin(fabric: BaseFabric, _: FabricSite) -> Iterator[Problem]:
     """Yield problems of a plugin that replaces NCCL's InfiniBand transport, which SHARP needs."""
     pinned = {v.name: v.value for v in FABRICS[fabric.kind].environment}
     if fabric.nccl_net is not None and pinned.get("NCCL_NET") != "IB":
@@ -83,7 +83,7 @@ def _plugin(fabric: BaseFabric, _: Site) -> Iterator[Problem]:
         )
 
 
-def _whole_nodes(fabric: BaseFabric, site: Site) -> Iterator[Problem]:
+def _whole_nodes(fabric: BaseFabric, site: FabricSite) -> Iterator[Problem]:
     """Yield a problem if a pod takes every NIC of its node but not every GPU."""
     if not fabric.whole_nodes:
         return
@@ -98,7 +98,7 @@ def _whole_nodes(fabric: BaseFabric, site: Site) -> Iterator[Problem]:
             )
 
 
-def _cuda(fabric: BaseFabric, site: Site) -> Iterator[Problem]:
+def _cuda(fabric: BaseFabric, site: FabricSite) -> Iterator[Problem]:
     """Yield a problem if a plugin would find another CUDA runtime than its own in the image."""
     plugin = FABRICS[fabric.kind].plugin
     wanted = plugin.qualified.cuda if plugin else None

@@ -10,7 +10,7 @@ from railhead.base.fields import Interface, Model, Name
 from railhead.catalog.parts import HostPath
 from railhead.fabric.mode import BaseFabric, RailInterface
 from railhead.fabric.railed import one_rail_a_nic
-from railhead.fabric.site import Check, Problem, Site
+from railhead.fabric.site import Check, FabricSite, Problem
 
 NO_VERBS = "the plugin registers no memory through verbs: nothing in the pod is locked"
 
@@ -43,7 +43,7 @@ class GkeFabric(BaseFabric):
         """Return the check that each NIC has one rail, with its own network and interface."""
         return (self._rails,)
 
-    def _rails(self, site: Site) -> Iterator[Problem]:
+    def _rails(self, site: FabricSite) -> Iterator[Problem]:
         for field in ("network", "interface"):
             seen: dict[str, int] = {}
             for index, rail in enumerate(self.rails):

@@ -22,7 +22,7 @@ class Addition:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fabric:
+class FabricKind:
     """A training fabric.
 
     Args:

@@ -31,7 +31,7 @@ from railhead.fabric.mode import (
     RailInterface,
     Resource,
 )
-from railhead.fabric.site import Check, Network, Problem, Site, SitePool
+from railhead.fabric.site import Check, FabricSite, Network, Problem, SitePool
 from railhead.machines.machine import Machine
 
 ShortResource = Annotated[
@@ -285,7 +285,7 @@ class RailedFabric(BaseFabric):
             self._frames,
         )
 
-    def _rails(self, site: Site) -> Iterator[Problem]:
+    def _rails(self, site: FabricSite) -> Iterator[Problem]:
         """Yield a problem unless each rail has its own NIC, and addresses have an IPAM."""
         for field in ("name", "master"):
             seen: dict[str, str] = {}
@@ -329,12 +329,12 @@ class RailedFabric(BaseFabric):
             return network.num_addresses, 1 << (network.max_prefixlen - length)
         return have, each + (1 if rail.gateway else 0)
 
-    def _addresses(self, site: Site) -> Iterator[Problem]:
+    def _addresses(self, site: FabricSite) -> Iterator[Problem]:
         """Yield a problem unless each rail's range is in its subnet and fits every pod."""
         for path, rail in each(self.lanes, "fabric.rails"):
             yield from told(self._range, path, rail, site)
 
-    def _range(self, path: str, rail: Addresses, site: Site) -> Iterator[Problem]:
+    def _range(self, path: str, rail: Addresses, site: FabricSite) -> Iterator[Problem]:
         if rail.subnet is None:
             return
         network = ipaddress.ip_network(rail.subnet)
@@ -357,19 +357,19 @@ class RailedFabric(BaseFabric):
                 f"{own} a node; widen it or its range, or lower fabric.pods_per_node",
             )
 
-    def _blocks(self, _: Site) -> Iterator[Problem]:
+    def _blocks(self, _: FabricSite) -> Iterator[Problem]:
         """Yield what nv-ipam cannot do with a rail's range."""
         if isinstance(self.ipam, NvIpam):
             prefix = self.ipam.pool == "prefix"
             for path, rail in each(self.lanes, "fabric.rails"):
                 yield from told(_uncuttable, path, rail, prefix=prefix)
 
-    def _parts(self, site: Site) -> Iterator[Problem]:
+    def _parts(self, site: FabricSite) -> Iterator[Problem]:
         """Yield a problem unless nodes' own parts of a rail are as nv-ipam would cut them."""
         for path, rail in each(self.lanes, "fabric.rails"):
             yield from told(self._own_parts, f"{path}.node_prefixes", rail, site)
 
-    def _own_parts(self, path: str, rail: Addresses, site: Site) -> Iterator[Problem]:
+    def _own_parts(self, path: str, rail: Addresses, site: FabricSite) -> Iterator[Problem]:
         if not rail.node_prefixes or rail.subnet is None:
             return
         if not isinstance(self.ipam, NvIpam) or self.ipam.pool != "prefix":
@@ -391,7 +391,7 @@ class RailedFabric(BaseFabric):
                 yield f"{path}.{node}", f"{text!r} is {taken[part]!r}'s already"
             taken[part] = node
 
-    def _frames(self, site: Site) -> Iterator[Problem]:
+    def _frames(self, site: FabricSite) -> Iterator[Problem]:
         """Yield a problem if the MTU is larger than a provider's own interfaces allow."""
         for pool in site.pools:
             most = pool.machine.rail_mtu
@@ -402,7 +402,7 @@ class RailedFabric(BaseFabric):
                     f"{pool.machine.name!r} (pools[{pool.index}]); say {most}",
                 )
 
-    def _overlaps(self, site: Site) -> Iterator[Problem]:
+    def _overlaps(self, site: FabricSite) -> Iterator[Problem]:
         ranges = knowing(self.cluster_ranges, "fabric.cluster_ranges", ipaddress.ip_network)
         taken = [*site.networks, *((path, network) for path, _, network in ranges)]
         subnets = knowing(self.lanes, "fabric.rails", lambda rail: rail.subnet)
@@ -424,7 +424,7 @@ class RailedFabric(BaseFabric):
                 "no rail is given an address of theirs",
             )
 
-    def _bootstrap(self, _: Site) -> Iterator[Problem]:
+    def _bootstrap(self, _: FabricSite) -> Iterator[Problem]:
         if self.pod_interface in [rail.interface for rail in self.pod_rails()]:
             yield (
                 "fabric.pod_interface",
@@ -462,7 +462,7 @@ def _uncuttable(path: str, rail: Addresses, *, prefix: bool) -> Iterator[Problem
         yield f"{path}.gateway", "cannot be with pool 'prefix': each part has its own, its first"
 
 
-def one_rail_a_nic(rails: int, site: Site) -> Iterator[Problem]:
+def one_rail_a_nic(rails: int, site: FabricSite) -> Iterator[Problem]:
     """Yield a problem unless there are as many rails as NICs, except on a stand-in."""
     for pool in site.pools:
         nics = len(pool.machine.nics)
@@ -507,10 +507,10 @@ class SharedDevices(RailedFabric):
         """Return the checks: one listed HCA per NIC, and shares for every pod."""
         return (*super().checks(), self._listed, self._shares)
 
-    def _listed(self, site: Site) -> Iterator[Problem]:
+    def _listed(self, site: FabricSite) -> Iterator[Problem]:
         yield from listed_hcas(self.hcas, site)
 
-    def _shares(self, _: Site) -> Iterator[Problem]:
+    def _shares(self, _: FabricSite) -> Iterator[Problem]:
         if self.pods_per_node is not None and self.pods_per_node > self.shares:
             yield (
                 "fabric.pods_per_node",
@@ -518,7 +518,7 @@ class SharedDevices(RailedFabric):
             )
 
 
-def listed_hcas(given: tuple[str, ...] | None, site: Site) -> Iterator[Problem]:
+def listed_hcas(given: tuple[str, ...] | None, site: FabricSite) -> Iterator[Problem]:
     """Yield a problem unless the fabric's RDMA devices are named, as pods see all of a node."""
     for index, name in enumerate(given or ()):
         if name in (given or ())[:index]:

@@ -33,7 +33,7 @@ class SiteRuntime:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Site:
+class FabricSite:
     """The surroundings of a fabric.
 
     Args:
@@ -65,4 +65,4 @@ class Site:
         return max((pool.machine.gpus for pool in self.pools), default=1)
 
 
-Check = Callable[[Site], Iterator[Problem]]
+Check = Callable[[FabricSite], Iterator[Problem]]

@@ -10,7 +10,7 @@ from pydantic import Field
 from railhead.base.fields import Model, NodeCount
 from railhead.catalog.parts import DeviceResource
 from railhead.fabric.railed import RailDevices
-from railhead.fabric.site import Check, Problem, Site
+from railhead.fabric.site import Check, FabricSite, Problem
 from railhead.machines.machine import Machine
 
 
@@ -70,7 +70,7 @@ class SriovFabric(RailDevices):
         """Return the checks, one of which is that every pod has functions."""
         return (*super().checks(), self._functions, self._drained)
 
-    def _drained(self, site: Site) -> Iterator[Problem]:
+    def _drained(self, site: FabricSite) -> Iterator[Problem]:
         nodes, most = sum(pool.nodes for pool in site.pools), self.sriov.max_unavailable
         # A pair of nodes is a trial.
         if most >= nodes > 2:
@@ -79,7 +79,7 @@ class SriovFabric(RailDevices):
                 f"{most} is every one of the {nodes} nodes at once; a change would end all jobs",
             )
 
-    def _functions(self, _: Site) -> Iterator[Problem]:
+    def _functions(self, _: FabricSite) -> Iterator[Problem]:
         if self.pods_per_node is not None and self.pods_per_node > self.sriov.vfs:
             yield (
                 "fabric.pods_per_node",

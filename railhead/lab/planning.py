@@ -26,7 +26,7 @@ _STACK = "pulumi:pulumi:Stack"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Planned:
+class PlannedResource:
     """One resource that would be made, or is read; ``depth`` 0 is below the stack itself."""
 
     urn: str
@@ -57,13 +57,13 @@ class Plan:
     """A first preview of a stack, in the order of its tree."""
 
     stack: str
-    resources: tuple[Planned, ...]
+    resources: tuple[PlannedResource, ...]
     violations: tuple[Violation, ...]
     judged: bool
     seconds: float
 
     @property
-    def made(self) -> tuple[Planned, ...]:
+    def made(self) -> tuple[PlannedResource, ...]:
         """The resources that would be created: no components, nothing that is only read."""
         return tuple(r for r in self.resources if r.operation == "create" and not r.is_component)
 
@@ -204,7 +204,7 @@ def _violations(events: list[dict[str, Any]]) -> Iterator[Violation]:
             )
 
 
-def _tree(events: list[dict[str, Any]]) -> Iterator[Planned]:
+def _tree(events: list[dict[str, Any]]) -> Iterator[PlannedResource]:
     below: dict[str, list[dict[str, Any]]] = {}
     known: set[str] = set()
     steps = [e["resourcePreEvent"]["metadata"] for e in events if "resourcePreEvent" in e]
@@ -214,9 +214,9 @@ def _tree(events: list[dict[str, Any]]) -> Iterator[Planned]:
         parent = str((step.get("new") or {}).get("parent") or "")
         below.setdefault(parent if parent in known else "", []).append(step)
 
-    def walk(parent: str, depth: int) -> Iterator[Planned]:
+    def walk(parent: str, depth: int) -> Iterator[PlannedResource]:
         for step in sorted(below.get(parent, ()), key=lambda s: str(s["urn"])):
-            yield Planned(
+            yield PlannedResource(
                 urn=step["urn"],
                 type=step["type"],
                 name=str(step["urn"]).rsplit("::", 1)[-1],

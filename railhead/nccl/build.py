@@ -15,7 +15,7 @@ from railhead.nccl.scan import Scanner, Sink
 from railhead.nccl.signs import Sign
 from railhead.nccl.sources import Source, resolve
 from railhead.nccl.transport import Judge
-from railhead.nccl.verdict import Verdict
+from railhead.nccl.verdict import LogVerdict
 
 # One line a collective is most of a big log, and shows something only where there are few.
 CALLS_UP_TO_BYTES = 1 << 19
@@ -70,7 +70,9 @@ def build(
     judge = Judge(facts, scan.hits)
     transport = proven(judge.transport())
     gdr, finer = judge.gdr(transport)
-    verdict = proven(Verdict(facts, scan.hits, judge, transport, gdr, scan.last, scan.tail).claim())
+    verdict = proven(
+        LogVerdict(facts, scan.hits, judge, transport, gdr, scan.last, scan.tail).claim()
+    )
     return Reading(
         transport=transport.value,
         gdr=gdr.value,

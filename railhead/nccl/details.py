@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from railhead.nccl.facts import Facts, Seen
+from railhead.nccl.facts import Facts, SeenValues
 from railhead.nccl.reading import UNKNOWN, Claim, Note
 from railhead.nccl.signs import Hits
 from railhead.nccl.transport import net_kind
@@ -20,7 +20,7 @@ DEBUG_ONLY = {
 AUTO_GID_FROM = (2, 21)
 
 
-def of_values(seen: Seen, why: str) -> Claim:
+def of_values(seen: SeenValues, why: str) -> Claim:
     """Return all values of a kind, the most frequent first."""
     if not seen:
         return UNKNOWN

@@ -465,7 +465,7 @@ SIGNS = tuple(
 
 
 @dataclass(kw_only=True)
-class Seen:
+class SeenValues:
     """Values of one kind, each with how often and where first."""
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -535,7 +535,7 @@ class Facts:
     """The facts kept of a log: bounded, however long the log is."""
 
     def __init__(self) -> None:
-        self.values: dict[str, Seen] = {}
+        self.values: dict[str, SeenValues] = {}
         self.comms: dict[str, Comm] = {}
         self.comm_of: dict[str, str] = {}
         # The communicator that a process is about to connect: its Channel lines do not name it.
@@ -545,11 +545,11 @@ class Facts:
         self.routes: dict[tuple[int, str], Route] = {}
         # (channel, from, to) of the connections within a node.
         self.local_hops: set[tuple[int, int, int]] = set()
-        self.networks: Seen = self.seen("network")
-        self.channels: Seen = self.seen("channel-net")
+        self.networks: SeenValues = self.seen("network")
+        self.channels: SeenValues = self.seen("channel-net")
         self.devices: dict[str, dict[int, tuple[str, str]]] = {}
         self.devices_used: Counter[tuple[str, int]] = Counter()
-        self.modes: Seen = self.seen("gdr-mode")
+        self.modes: SeenValues = self.seen("gdr-mode")
         self.writers: set[tuple[str, int, int]] = set()
         self.hosts: dict[str, Evidence] = {}
         self.settings: dict[str, dict[str, set[str]]] = {}
@@ -570,9 +570,9 @@ class Facts:
         self.ring = 0
         self.tuned_ranks = 0
 
-    def seen(self, kind: str) -> Seen:
+    def seen(self, kind: str) -> SeenValues:
         """Return the values of one kind."""
-        return self.values.setdefault(kind, Seen())
+        return self.values.setdefault(kind, SeenValues())
 
     def rank_of(self, line: Line) -> int | None:
         """Return the rank of the process that wrote a line, by its largest communicator."""

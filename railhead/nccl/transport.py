@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 
-from railhead.nccl.facts import Comm, Facts, Seen
+from railhead.nccl.facts import Comm, Facts, SeenValues
 from railhead.nccl.reading import UNKNOWN, Claim, Communicator
 from railhead.nccl.signs import Evidence, Hits
 
@@ -283,7 +283,7 @@ class Judge:
         gpus = int(ranks[last][2]) + 1
         return gpus if gpus >= 4 and (last + 1) % gpus == 0 else None
 
-    def _of_names(self, names: Seen, why: str) -> Claim | None:
+    def _of_names(self, names: SeenValues, why: str) -> Claim | None:
         # The last choice counts: before it stand the networks that were tried.
         for name, at in reversed(names.first.items()):
             if (kind := net_kind(name)) is not None:

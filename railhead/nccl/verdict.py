@@ -90,7 +90,7 @@ RENDEZVOUS = frozenset(
 )
 
 
-class Verdict:
+class LogVerdict:
     """The verdict of one reading.
 
     ``last`` is the log's last message, ``tail`` its last lines.

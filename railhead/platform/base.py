@@ -34,7 +34,7 @@ class MadeWith:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Made:
+class CreatedByPlatform:
     """The parts below the objects of Kubernetes: the cluster, nodes, classes' storage.
 
     ``system`` is the controllers' nodes; ``protected`` tells whether all of it is protected from
@@ -143,9 +143,9 @@ class Platform(Generic[C]):
         """Return the annotations that a pod needs to mount a claim."""
         return {}
 
-    def made(self, cluster: C) -> Made:  # noqa: ARG002 - each platform's own
+    def made(self, cluster: C) -> CreatedByPlatform:  # noqa: ARG002 - each platform's own
         """Return what the next edit is compared with: settings whose change recreates parts."""
-        return Made()
+        return CreatedByPlatform()
 
     def egress(
         self,

@@ -13,7 +13,7 @@ from railhead.resolve.guards import Guard, guards
 from railhead.resolve.keepers import keepers
 from railhead.resolve.made import made
 from railhead.resolve.namespaces import Namespace, namespaces
-from railhead.resolve.runtimes import Runtime, runtimes
+from railhead.resolve.runtimes import ResolvedRuntime, runtimes
 from railhead.resolve.schedulers import scheduler_of
 from railhead.resolve.schedulers.base import Queued
 from railhead.resolve.watching import Watching, watching
@@ -35,7 +35,7 @@ class Resolved:
     """
 
     cluster: Cluster
-    runtimes: tuple[Runtime, ...]
+    runtimes: tuple[ResolvedRuntime, ...]
     queues: Queued
     guards: Mapping[str, Guard]
     namespaces: tuple[Namespace, ...]

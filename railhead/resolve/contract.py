@@ -17,7 +17,7 @@ from railhead.model.capacity import quantities
 from railhead.model.cluster import Cluster, Pool
 from railhead.platform.registry import platform_of
 from railhead.resolve.namespaces import common_environment
-from railhead.resolve.runtimes import Runtime
+from railhead.resolve.runtimes import ResolvedRuntime
 from railhead.resolve.schedulers import scheduler_of
 from railhead.resolve.schedulers.base import Queued
 from railhead.resolve.wiring import chosen, wiring
@@ -27,7 +27,7 @@ _FREE = frozenset({"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"})
 
 
 def build(
-    cluster: Cluster, runtimes: Sequence[Runtime], queues: Queued
+    cluster: Cluster, runtimes: Sequence[ResolvedRuntime], queues: Queued
 ) -> contract.ClusterContract:
     """Return the contract of a cluster."""
     combination, scheduler = COMBINATIONS[cluster.versions], scheduler_of(cluster)
@@ -166,7 +166,7 @@ def _reasons(cluster: Cluster, environment: Mapping[str, str]) -> dict[str, str]
     }
 
 
-def _runtime(cluster: Cluster, runtime: Runtime) -> contract.Runtime:
+def _runtime(cluster: Cluster, runtime: ResolvedRuntime) -> contract.Runtime:
     config, framework = runtime.config, runtime.framework
     charged = COMBINATIONS[cluster.versions].gang_charge == "template"
     pinned = (name for name in runtime.wired.environment if name not in _FREE)

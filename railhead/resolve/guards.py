@@ -41,7 +41,7 @@ from railhead.resolve.pod_guards import (
     reach_rules,
     takes,
 )
-from railhead.resolve.runtimes import Runtime
+from railhead.resolve.runtimes import ResolvedRuntime
 from railhead.resolve.schedulers import scheduler_of
 from railhead.resolve.wiring import chosen
 
@@ -108,7 +108,7 @@ class Guard:
         }
 
 
-def guards(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str, Guard]:
+def guards(cluster: Cluster, runtimes: Sequence[ResolvedRuntime]) -> dict[str, Guard]:
     """Return name -> guard of the stack."""
     fabric, settings = demand(cluster), network(cluster, runtimes)
     policies = {
@@ -136,7 +136,7 @@ def guards(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str, Guard]:
     return named
 
 
-def network(cluster: Cluster, runtimes: Sequence[Runtime]) -> Chosen:
+def network(cluster: Cluster, runtimes: Sequence[ResolvedRuntime]) -> Chosen:
     """Return what the stack's fabric sets of the variables that choose a network."""
     return Chosen(
         values=chosen(cluster), devices=tuple(_devices(runtimes)), prefixes=_DEVICE_PREFIXES
@@ -149,7 +149,7 @@ def queues_of(cluster: Cluster) -> dict[str, tuple[str, ...]]:
     return {namespace: names(cluster, namespace) for namespace in cluster.training_namespaces}
 
 
-def _devices(runtimes: Sequence[Runtime]) -> list[str]:
+def _devices(runtimes: Sequence[ResolvedRuntime]) -> list[str]:
     """Return every device resource that a runtime of the stack requests."""
     return _once(name for runtime in runtimes for name in runtime.devices)
 
@@ -158,13 +158,13 @@ def _once(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _training(job: str, runtimes: Sequence[Runtime]) -> str:
+def _training(job: str, runtimes: Sequence[ResolvedRuntime]) -> str:
     """Return whether a replicated job is one whose pods train."""
     names = _once(runtime.framework.replicated_job for runtime in runtimes)
     return " || ".join(f"{job}.name == '{name}'" for name in names)
 
 
-def train_job_policy(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str, Any]:
+def train_job_policy(cluster: Cluster, runtimes: Sequence[ResolvedRuntime]) -> dict[str, Any]:
     """Return the policy that a TrainJob has a queue, a size, and its runtime's devices."""
     # A job that sets one itself makes a world of its own.
     rendezvous = _once(
@@ -273,7 +273,7 @@ def train_job_policy(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str,
     }
 
 
-def _nodes(job: str, runtimes: Sequence[Runtime]) -> str:
+def _nodes(job: str, runtimes: Sequence[ResolvedRuntime]) -> str:
     """Return a TrainJob's number of nodes: its own, else its runtime's, else 1; a CEL expression.
 
     Trainer v2.1.0 and v2.3.0, pkg/runtime/core/trainingruntime.go; Kueue v0.16.2 asks Trainer's
@@ -367,7 +367,7 @@ def train_job_pods_policy(cluster: Cluster, said: Chosen) -> dict[str, Any]:
 
 
 def _launcher_rules(
-    runtimes: Sequence[Runtime],
+    runtimes: Sequence[ResolvedRuntime],
 ) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
     """Return variables and rules: a job of several nodes starts what makes one world of them.
 
@@ -416,7 +416,7 @@ def _launcher_rules(
     return variables, rules
 
 
-def _resources_rule(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str, str]:
+def _resources_rule(cluster: Cluster, runtimes: Sequence[ResolvedRuntime]) -> dict[str, str]:
     """Return the rule for the resources that a job may set."""
     if any(runtime.wired.claim is not None for runtime in runtimes):
         return {
@@ -446,7 +446,7 @@ def _resources_rule(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str, 
     }
 
 
-def device_pod_policy(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str, Any]:
+def device_pod_policy(cluster: Cluster, runtimes: Sequence[ResolvedRuntime]) -> dict[str, Any]:
     """Return a pod in a training namespace that takes devices was charged to a queue.
 
     Kueue holds back Jobs, JobSets and TrainJobs without a queue by itself
@@ -496,7 +496,7 @@ def device_pod_policy(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str
     }
 
 
-def uncharged_pod_policy(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str, Any]:
+def uncharged_pod_policy(cluster: Cluster, runtimes: Sequence[ResolvedRuntime]) -> dict[str, Any]:
     """Return the policy that no pod outside the training namespaces takes a GPU.
 
     No queue would be charged for it, so the queue would give the same GPU to a gang, whose pods
@@ -552,7 +552,7 @@ def uncharged_pod_policy(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[
     }
 
 
-def published_runtime_policy(runtimes: Sequence[Runtime]) -> dict[str, Any]:
+def published_runtime_policy(runtimes: Sequence[ResolvedRuntime]) -> dict[str, Any]:
     """Return the policy for Kueues that charge by template: only this stack's runtimes."""
     names = [runtime.name for runtime in runtimes]
     return {
@@ -572,7 +572,7 @@ def published_runtime_policy(runtimes: Sequence[Runtime]) -> dict[str, Any]:
     }
 
 
-def gang_charge_policy(runtimes: Sequence[Runtime]) -> dict[str, Any]:
+def gang_charge_policy(runtimes: Sequence[ResolvedRuntime]) -> dict[str, Any]:
     """Return the policy for Kueues that charge by template: a job requests what is charged.
 
     The parameter is each published ClusterTrainingRuntime as it is in the cluster, so an edited

@@ -13,7 +13,7 @@ from railhead.base.names import TRAINER_API
 from railhead.model.cluster import Cluster
 from railhead.resolve.guards import Guard
 from railhead.resolve.namespaces import Namespace
-from railhead.resolve.runtimes import Runtime
+from railhead.resolve.runtimes import ResolvedRuntime
 from railhead.resolve.schedulers import SCHEDULERS, scheduler_of
 from railhead.resolve.schedulers.base import Queued
 
@@ -35,7 +35,7 @@ def kinds(cluster: Cluster) -> dict[str, tuple[str, str]]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Made:
+class ObjectsOfKind:
     """The stack's objects of one kind.
 
     Args:
@@ -57,8 +57,8 @@ def made(
     guards: Mapping[str, Guard],
     queues: Queued,
     namespaces: Sequence[Namespace],
-    runtimes: Sequence[Runtime],
-) -> tuple[Made, ...]:
+    runtimes: Sequence[ResolvedRuntime],
+) -> tuple[ObjectsOfKind, ...]:
     """Return all objects by kind, without kinds that the stack does not have."""
     objects_of: dict[str, list[Mapping[str, Any]]] = {kind: [] for kind in KINDS}
     for kind, body in (
@@ -82,7 +82,9 @@ def made(
     ):
         objects_of[kind].append(body)
     return tuple(
-        Made(kind=kind, objects=tuple(those)) for kind, those in objects_of.items() if those
+        ObjectsOfKind(kind=kind, objects=tuple(those))
+        for kind, those in objects_of.items()
+        if those
     )
 
 

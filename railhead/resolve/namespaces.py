@@ -13,7 +13,7 @@ from railhead.model.cluster import Cluster
 from railhead.resolve.access import Access, namespace_access
 from railhead.resolve.fences import Fences, fences
 from railhead.resolve.retention import cron_jobs
-from railhead.resolve.runtimes import Runtime, python_key
+from railhead.resolve.runtimes import ResolvedRuntime, python_key
 from railhead.resolve.schedulers import scheduler_of
 from railhead.resolve.wiring import claim_of, share, wiring
 
@@ -48,7 +48,7 @@ class Namespace:
     fences: Fences
 
 
-def namespaces(cluster: Cluster, runtimes: Sequence[Runtime]) -> tuple[Namespace, ...]:
+def namespaces(cluster: Cluster, runtimes: Sequence[ResolvedRuntime]) -> tuple[Namespace, ...]:
     """Return the stack's training namespaces, in its order."""
     claims, profile = nic_claims(cluster, runtimes), nccl_profile(cluster)
     for runtime in runtimes:
@@ -92,7 +92,7 @@ def namespaces(cluster: Cluster, runtimes: Sequence[Runtime]) -> tuple[Namespace
     )
 
 
-def nic_claims(cluster: Cluster, runtimes: Sequence[Runtime]) -> dict[str, dict[str, Any]]:
+def nic_claims(cluster: Cluster, runtimes: Sequence[ResolvedRuntime]) -> dict[str, dict[str, Any]]:
     """Return name -> spec of every ResourceClaimTemplate that a runtime or a whole node needs."""
     asked = cluster.fabric.nic_claim()
     if asked is None:

@@ -64,7 +64,7 @@ class Provisioning:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Queues:
+class KueueQueues:
     """The objects of Kueue in which jobs wait.
 
     Args:
@@ -111,7 +111,7 @@ def _named(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": spec}
 
 
-def queues(cluster: Cluster) -> Queues:
+def queues(cluster: Cluster) -> KueueQueues:
     """Return the stack's queues."""
     levels = {"levels": [{"nodeLabel": label} for label in cluster.topology]}
     topology = versioned(cluster.name, levels)
@@ -123,7 +123,7 @@ def queues(cluster: Cluster) -> Queues:
         spec = _flavor(pool, topology, proven)
         flavors[pool.name] = Flavor(pool=pool.name, name=versioned(pool.name, spec), spec=spec)
     pools_of = {queue.cluster_queue: queue.pools for queue in cluster.queues}
-    return Queues(
+    return KueueQueues(
         topology=topology,
         levels=levels,
         flavors=flavors,

@@ -28,7 +28,7 @@ FRAMEWORK_LABEL = "trainer.kubeflow.org/framework"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Runtime:
+class ResolvedRuntime:
     """A runtime of the stack, and what follows from it.
 
     Args:
@@ -82,12 +82,12 @@ class Runtime:
         return self.shares[self.gpus]
 
 
-def runtimes(cluster: Cluster) -> tuple[Runtime, ...]:
+def runtimes(cluster: Cluster) -> tuple[ResolvedRuntime, ...]:
     """Return the stack's runtimes, in its order."""
     return tuple(_runtime(cluster, config) for config in cluster.runtimes)
 
 
-def _runtime(cluster: Cluster, config: RuntimeConfig) -> Runtime:
+def _runtime(cluster: Cluster, config: RuntimeConfig) -> ResolvedRuntime:
     pool = next(pool for pool in cluster.pools if pool.name == config.pool)
     machine = MACHINES[pool.instance_type]
     gpus = config.gpus_per_node or machine.gpus
@@ -155,7 +155,7 @@ def _runtime(cluster: Cluster, config: RuntimeConfig) -> Runtime:
         },
     }
     pod = wire(template, wired, container=framework.container)
-    return Runtime(
+    return ResolvedRuntime(
         config=config,
         framework=framework,
         pool=pool,

@@ -13,11 +13,11 @@ from railhead.machines import MACHINES
 from railhead.model.cluster import Cluster
 from railhead.resolve.acceptance import Acceptance, acceptance
 from railhead.resolve.gate import gated
-from railhead.resolve.made import Made
+from railhead.resolve.made import ObjectsOfKind
 from railhead.resolve.namespaces import Namespace
 from railhead.resolve.schedulers import scheduler_of
 from railhead.watch import objects
-from railhead.watch.alerts import ALERTS, Alert, Site
+from railhead.watch.alerts import ALERTS, Alert, AlertValues
 from railhead.watch.metrics import METRICS, Exporter
 
 # As the charts of JobSet and Trainer name them: theirs of the lab's versions, which production's
@@ -78,20 +78,23 @@ class Watching:
         acceptance: checks that are repeated; None if the stack's file does not ask for them.
     """
 
-    site: Site
+    site: AlertValues
     sources: frozenset[Exporter]
     groups: tuple[Mapping[str, Any], ...]
     scrapes: tuple[Scrape, ...]
     objects: Mapping[str, Any]
     guards: tuple[str, ...]
-    made: tuple[Made, ...]
+    made: tuple[ObjectsOfKind, ...]
     selectors: tuple[str, ...]
     claims: tuple[Claim, ...]
     acceptance: Acceptance | None = None
 
 
 def watching(
-    cluster: Cluster, spaces: Sequence[Namespace], guards: Sequence[str], made: Sequence[Made]
+    cluster: Cluster,
+    spaces: Sequence[Namespace],
+    guards: Sequence[str],
+    made: Sequence[ObjectsOfKind],
 ) -> Watching | None:
     """Return the monitoring of the stack; None if its file says so."""
     config = cluster.watching
@@ -157,7 +160,9 @@ def exporters(expression: str) -> frozenset[Exporter]:
     return frozenset(named)
 
 
-def published(cluster: Cluster, where: Site, alert: Alert, given: frozenset[Exporter]) -> bool:
+def published(
+    cluster: Cluster, where: AlertValues, alert: Alert, given: frozenset[Exporter]
+) -> bool:
     """Return whether a stack has an alert: its metrics are there, and mean there what it says."""
     if not exporters(alert.expr) <= given:
         return False
@@ -168,14 +173,14 @@ def published(cluster: Cluster, where: Site, alert: Alert, given: frozenset[Expo
     return not alert.named or where.rail_bytes > 0
 
 
-def site(cluster: Cluster, namespaces: Sequence[str]) -> Site:
+def site(cluster: Cluster, namespaces: Sequence[str]) -> AlertValues:
     """Return the values of the stack that stand in queries."""
     machines = [MACHINES[pool.instance_type] for pool in cluster.pools]
     devices = sorted({name for machine in machines for name in machine.hcas})
     named = all(machine.hcas for machine in machines)
     again = cluster.watching.acceptance
     rates = [nic.rate_gbps for machine in machines for nic in machine.nics]
-    return Site(
+    return AlertValues(
         namespaces=_any(namespaces),
         controllers=_any(list(controllers(cluster))),
         controller_count=len(controllers(cluster)),

@@ -14,7 +14,7 @@ from railhead.kube import client as kube
 from railhead.kube.nodes import down
 from railhead.storage import volumes
 from railhead.storage.claims import REFRESH, SHARED_ANNOTATION
-from railhead.storage.proof import DEADLINE_S, Told, Verdict, job, verdict
+from railhead.storage.proof import DEADLINE_S, PodReport, SharingVerdict, job, verdict
 
 Object = kube.Object
 
@@ -57,7 +57,7 @@ def prove(
     row: Checkpoint,
     *,
     say: Callable[[str], None] = lambda _: None,
-) -> tuple[Verdict, tuple[Told, ...]]:
+) -> tuple[SharingVerdict, tuple[PodReport, ...]]:
     """Let one node write and another read, and write the verdict on the claim.
 
     Raises:
@@ -96,7 +96,8 @@ def prove(
         if reported[-1].error:
             break
     result = verdict(
-        reported[0], reported[-1] if len(reported) > 1 else Told(node=nodes[1], error="not asked")
+        reported[0],
+        reported[-1] if len(reported) > 1 else PodReport(node=nodes[1], error="not asked"),
     )
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     note = {SHARED_ANNOTATION: f"{result.shared}: {result.why}, {at}"}
@@ -107,7 +108,7 @@ def prove(
     return result, tuple(reported)
 
 
-def _await(cluster: kube.Cluster, namespace: str, name: str, node: str) -> Told:
+def _await(cluster: kube.Cluster, namespace: str, name: str, node: str) -> PodReport:
     """Return what the Job's pod reported; why it reported nothing, once its time is over."""
     end = time.monotonic() + DEADLINE_S + 10
     pods: list[Object] = []
@@ -116,12 +117,14 @@ def _await(cluster: kube.Cluster, namespace: str, name: str, node: str) -> Told:
         for pod in pods:
             for status in (pod.get("status") or {}).get("containerStatuses") or ():
                 if ended := (status.get("state") or {}).get("terminated"):
-                    return Told.of(str(ended.get("message") or ended.get("reason") or ""))
+                    return PodReport.of(str(ended.get("message") or ended.get("reason") or ""))
         time.sleep(1)
     if not pods:
-        return Told(node=node, error=f"no pod within {DEADLINE_S} s: the queue did not admit it")
+        return PodReport(
+            node=node, error=f"no pod within {DEADLINE_S} s: the queue did not admit it"
+        )
     text = _warnings(cluster, namespace, "Pod", str(pods[0]["metadata"]["name"]))
-    return Told(
+    return PodReport(
         node=node,
         error=f"the claim was not mounted, written and read within {DEADLINE_S} s: "
         f"{text[0] if text else 'nothing was said of it; the storage does not answer'}",

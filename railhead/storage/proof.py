@@ -73,7 +73,7 @@ Object = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class PodReport:
     """Report of one pod; ``error`` is empty if it wrote or read. Sizes in bytes."""
 
     node: str
@@ -87,7 +87,7 @@ class Told:
     total: int = 0
 
     @classmethod
-    def of(cls, message: str) -> Told:
+    def of(cls, message: str) -> PodReport:
         """Parse a container's termination message; one that is malformed becomes an error."""
         try:
             data = json.loads(message)
@@ -97,48 +97,54 @@ class Told:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
+class SharingVerdict:
     """``yes``, ``no`` or ``unproven``, and why."""
 
     shared: Literal["yes", "no", "unproven"]
     why: str
 
 
-def verdict(writer: Told, reader: Told) -> Verdict:
+def verdict(writer: PodReport, reader: PodReport) -> SharingVerdict:
     """Return whether what the two said proves that their nodes share the claim."""
     for item in (writer, reader):
         if item.error:
             # Read after the writer's close: what is not there is not shared.
             absent = item is reader and "No such file" in item.error
             if absent:
-                return Verdict(
+                return SharingVerdict(
                     shared="no",
                     why=f"what {writer.node} wrote is not there on {reader.node}, "
                     f"{_mount(writer)} against {_mount(reader)}",
                 )
-            return Verdict(shared="unproven", why=f"on {item.node or 'a node'}: {item.error}")
+            return SharingVerdict(
+                shared="unproven", why=f"on {item.node or 'a node'}: {item.error}"
+            )
     if writer.node == reader.node:
-        return Verdict(shared="unproven", why=f"both pods were on {writer.node}")
+        return SharingVerdict(shared="unproven", why=f"both pods were on {writer.node}")
     if writer.sha256 != reader.sha256:
-        return Verdict(shared="no", why=f"{reader.node} reads other bytes than {writer.node} wrote")
+        return SharingVerdict(
+            shared="no", why=f"{reader.node} reads other bytes than {writer.node} wrote"
+        )
     if not (_networked(writer) and _networked(reader)):
-        return Verdict(
+        return SharingVerdict(
             shared="unproven",
             why=f"{reader.node} reads what {writer.node} wrote, but the mount is a local file "
             f"system ({_mount(writer)}), as two nodes of one machine would have it",
         )
     if (writer.type, writer.source) != (reader.type, reader.source):
-        return Verdict(shared="unproven", why=f"two mounts: {_mount(writer)} and {_mount(reader)}")
-    return Verdict(
+        return SharingVerdict(
+            shared="unproven", why=f"two mounts: {_mount(writer)} and {_mount(reader)}"
+        )
+    return SharingVerdict(
         shared="yes", why=f"{writer.node} wrote and {reader.node} read, {_mount(writer)}"
     )
 
 
-def _networked(told: Told) -> bool:
+def _networked(told: PodReport) -> bool:
     return told.type in NETWORKED or told.type.startswith("fuse.")
 
 
-def _mount(told: Told) -> str:
+def _mount(told: PodReport) -> str:
     return f"{told.type} {told.source}" if told.type else "no mount of its own"
 
 

@@ -1,7 +1,7 @@
 """The alerts; their rules are in ``alerts.yaml``, and docs/watching.md is made of them too.
 
 Expressions hold for every stack; what a stack decides stands in them as ``$name``
-(:class:`Site`).
+(:class:`AlertValues`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 @dataclass(frozen=True, kw_only=True)
-class Site:
+class AlertValues:
     """The values of a stack in expressions.
 
     Args:
@@ -99,7 +99,7 @@ class Alert(_Row):
     named: bool = False
     acceptance: bool = False
 
-    def rule(self, site: Site) -> dict[str, Any]:
+    def rule(self, site: AlertValues) -> dict[str, Any]:
         """Return it as an element of a rule group's ``rules``."""
         return {
             "alert": self.name,

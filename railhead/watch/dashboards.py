@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from railhead.watch.alerts import RUNNING, Site
+from railhead.watch.alerts import RUNNING, AlertValues
 
 #: Panels are drawn from it; the person who opens a dashboard chooses which Prometheus it is.
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
@@ -42,7 +42,7 @@ class Dashboard:
     title: str
     panels: tuple[Panel, ...]
 
-    def document(self, site: Site) -> dict[str, Any]:
+    def document(self, site: AlertValues) -> dict[str, Any]:
         """Return the dashboard as Grafana imports it: the classic schema, read since version 10."""
         return {
             "uid": self.uid,
@@ -68,12 +68,12 @@ class Dashboard:
             "panels": [_panel(panel, n, site) for n, panel in enumerate(self.panels)],
         }
 
-    def text(self, site: Site) -> str:
+    def text(self, site: AlertValues) -> str:
         """Return the same as text."""
         return json.dumps(self.document(site), indent=1) + "\n"
 
 
-def _panel(panel: Panel, number: int, site: Site) -> dict[str, Any]:
+def _panel(panel: Panel, number: int, site: AlertValues) -> dict[str, Any]:
     return {
         "id": number + 1,
         "type": "timeseries",
@@ -104,7 +104,7 @@ def _panel(panel: Panel, number: int, site: Site) -> dict[str, Any]:
     }
 
 
-def queries(site: Site) -> Iterator[str]:
+def queries(site: AlertValues) -> Iterator[str]:
     """Yield every query of every dashboard."""
     for dashboard in DASHBOARDS:
         for panel in dashboard.panels:

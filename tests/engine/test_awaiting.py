@@ -55,7 +55,9 @@ class Notes:
         self.warnings.append(message)
 
 
-def verdict(kind: str, live: dict[str, Any], client: KubeClient | None = None) -> readiness.Verdict:
+def verdict(
+    kind: str, live: dict[str, Any], client: KubeClient | None = None
+) -> readiness.Readiness:
     api_version, _, name = kind.rpartition(" ")
     obj = {"apiVersion": api_version, "kind": name, **live}
     obj.setdefault("metadata", {"name": "n", "namespace": "ns"})

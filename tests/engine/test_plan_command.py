@@ -54,7 +54,7 @@ def _plan(*violations: planning.Violation) -> planning.Plan:
     return planning.Plan(
         stack="it",
         resources=tuple(
-            planning.Planned(
+            planning.PlannedResource(
                 urn=f"urn::{i}",
                 type=token,
                 name=f"n{i}",

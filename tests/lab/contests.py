@@ -25,7 +25,7 @@ from typing import Any
 import yaml
 
 from railhead.accept import contests as accept
-from railhead.accept.contests import Verdict
+from railhead.accept.contests import ContestFaults
 from railhead.accept.record import Row, Watcher, of_pod, of_workload
 from railhead.base.names import KUEUE_API, TRAINING_LABEL
 from railhead.config import parse
@@ -392,7 +392,7 @@ def job_set(gang: Gang, contest: Contest, namespace: str, seconds: float) -> dic
 # -- what the record says -------------------------------------------------------------------------
 
 
-def judge(rows: Sequence[Row], contests: Sequence[Contest]) -> Verdict:
+def judge(rows: Sequence[Row], contests: Sequence[Contest]) -> ContestFaults:
     """Judge the record of these contests by :func:`railhead.accept.contests.judge`."""
     held = {gang.name for contest in contests if contest.held for gang in contest.gangs}
     return accept.judge(rows, places=PLACES, held=held)
@@ -424,7 +424,7 @@ class Done:
     contests: list[Contest]
     rows: list[Row]
     ended: dict[str, str]
-    verdict: Verdict
+    verdict: ContestFaults
     seconds: float
     lost: str | None
     struck: frozenset[int]

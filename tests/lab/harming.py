@@ -14,8 +14,8 @@ import pytest
 
 from railhead.accept.checks.restart import PROCESSES, PROGRAM, PROGRAMS
 from railhead.accept.record import Record
-from railhead.accept.site import Site
-from railhead.accept.training import Attempt, Said, attempts, diary, losses, words
+from railhead.accept.site import Testbed
+from railhead.accept.training import Attempt, LogLine, attempts, diary, losses, words
 from railhead.base.errors import RailheadError
 from railhead.kube import client as kube
 from railhead.kube.jobs import Phase
@@ -33,7 +33,7 @@ class Waiting:
     ``record`` has its pods' changes; ``begin`` is when it had done the step.
     """
 
-    site: Site
+    site: Testbed
     run: Launched
     record: Record
     begin: float
@@ -54,7 +54,7 @@ class Waiting:
         """Return the job's attempts, once it has completed."""
         wait(lambda: self.run.state().phase.finished, 120, "it to end")
         assert self.run.state().phase is Phase.COMPLETED
-        lines = [Said(t=0, node=line.node, text=line.text) for line in self.run.logs()]
+        lines = [LogLine(t=0, node=line.node, text=line.text) for line in self.run.logs()]
         return attempts(diary(lines))
 
     def restarts(self) -> int:
@@ -64,14 +64,14 @@ class Waiting:
 
 
 @contextmanager
-def waiting(site: Site, name: str) -> Iterator[Waiting]:
+def waiting(site: Testbed, name: str) -> Iterator[Waiting]:
     """Start such a job, which waits at the step; it is gone afterwards."""
     with training(site, name, WORDS, f"harm kind=wait step={KILLED}") as result:
         yield result
 
 
 @contextmanager
-def training(site: Site, name: str, words_: list[str], told: str) -> Iterator[Waiting]:
+def training(site: Testbed, name: str, words_: list[str], told: str) -> Iterator[Waiting]:
     """Start a job of these words, which says ``told`` at the step; it is gone afterwards."""
     with (
         Record(site.cluster, NAMESPACE, lambda gang: gang.startswith(f"accept-{name}")) as record,

@@ -15,7 +15,7 @@ from pathlib import Path
 from railhead.accept import discover
 from railhead.accept.checks.restart import EVERY, train
 from railhead.accept.losing import OUT_OF_SERVICE
-from railhead.accept.site import Site
+from railhead.accept.site import Testbed
 from railhead.accept.training import Harm, Trained, broken, losses, unbroken
 from railhead.kube import client as kube
 from railhead.kube.client import Cluster, choose_target
@@ -34,7 +34,7 @@ TAINT = f"{OUT_OF_SERVICE}=nodeshutdown:NoExecute"
 class Ground:
     """A lab with a node to lose: ``spare`` holds the gang's other place once that is lost."""
 
-    site: Site
+    site: Testbed
     kubectl: Run
     kept: str
     spare: str
@@ -101,7 +101,7 @@ def one_more_node(kubeconfig: Path, kubectl: Run, folder: Path, *words: str) -> 
     lab, facts = Lab(LAB), discover.facts(cluster, quick=True)
     spec = lab.require()
     (lost,) = fresh_nodes(LAB, 1, *words)
-    site = Site(facts=facts, cluster=cluster, folder=folder, say=print, timeout=900 * PATIENCE)
+    site = Testbed(facts=facts, cluster=cluster, folder=folder, say=print, timeout=900 * PATIENCE)
     kept, spare = facts.real
     result = Ground(site=site, kubectl=kubectl, kept=kept, spare=spare, lost=lost)
     wait(lambda: result.ready(lost), 60, f"{lost} to be ready")

@@ -9,7 +9,7 @@ import pytest
 
 from railhead.accept import discover
 from railhead.accept.checks.restart import train
-from railhead.accept.site import Site
+from railhead.accept.site import Testbed
 from railhead.accept.training import losses, unbroken
 from tests.lab.conftest import Run, succeed
 from tests.lab.harming import Waiting, same, waiting
@@ -19,14 +19,14 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.harms]
 
 
 @pytest.fixture(scope="module")
-def site(jobs: Jobs) -> Site:
+def site(jobs: Jobs) -> Testbed:
     facts = discover.facts(jobs.cluster, quick=True)
     folder = jobs.directory
-    return Site(facts=facts, cluster=jobs.cluster, folder=folder, say=print, timeout=900)
+    return Testbed(facts=facts, cluster=jobs.cluster, folder=folder, say=print, timeout=900)
 
 
 @pytest.fixture(scope="module")
-def curve(site: Site) -> dict[int, str]:
+def curve(site: Testbed) -> dict[int, str]:
     """The losses of a run that nobody touches; those of more steps are the same."""
     return losses(unbroken(train(site, ())).attempts)
 
@@ -49,7 +49,9 @@ def preempting(kubectl: Run) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("preempting")
-def test_job_resumes_once_its_preemptor_ends(jobs: Jobs, site: Site, curve: dict[int, str]) -> None:
+def test_job_resumes_once_its_preemptor_ends(
+    jobs: Jobs, site: Testbed, curve: dict[int, str]
+) -> None:
     with waiting(site, "preempted") as job:
         name = unique("first")
         jobs.launch(name, nodes=2, priority="production", command=sleep(20))

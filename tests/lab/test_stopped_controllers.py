@@ -17,7 +17,7 @@ import pytest
 
 from railhead.accept import discover
 from railhead.accept.checks.restart import train
-from railhead.accept.site import Site
+from railhead.accept.site import Testbed
 from railhead.accept.training import losses, unbroken
 from railhead.kube import client as kube
 from railhead.kube.client import Cluster, choose_target
@@ -40,7 +40,7 @@ DEPLOYMENTS = {
 class Ground:
     """The lab, as a check of acceptance has it and as a user's command line does."""
 
-    site: Site
+    site: Testbed
     jobs: Jobs
     kubectl: Run
 
@@ -74,7 +74,7 @@ def ground(
     cluster = Cluster(choose_target(kubeconfig=kubeconfig))
     folder = tmp_path_factory.mktemp("stopped")
     facts = discover.facts(cluster, quick=True)
-    site = Site(facts=facts, cluster=cluster, folder=folder, say=print, timeout=900)
+    site = Testbed(facts=facts, cluster=cluster, folder=folder, say=print, timeout=900)
     jobs = Jobs(env=lab_env, cluster=cluster, directory=folder)
     yield Ground(site=site, jobs=jobs, kubectl=kubectl)
     jobs.clear()

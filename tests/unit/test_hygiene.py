@@ -215,6 +215,8 @@ MAY_IMPORT = {
     # Runs on the nodes: further held by test_the_gate_needs_nothing_but_python.
     "gate": "base",
     "lab": "base machines catalog fabric model platform config resolve contract kube",
+    # A stack's whole life, on a twin of its cluster.
+    "twin": "base machines fabric model config resolve contract kube gate lab",
     # The two that put the rooms of the core together.
     "cli": "base machines catalog fabric model platform config resolve kube launch nccl diagnose"
     " evidence drift storage",
@@ -278,7 +280,7 @@ DISTRIBUTIONS = {
         "railhead-diagnose",
     ),
     "railhead-accept": ("distributions/accept", "accept", "railhead railhead-diagnose"),
-    "railhead-lab": ("distributions/lab", "lab", "railhead railhead-diagnose"),
+    "railhead-lab": ("distributions/lab", "lab twin", "railhead railhead-diagnose"),
 }
 
 

@@ -26,7 +26,7 @@ from railhead.config import parse
 from railhead.lab.artifacts import volcano
 from railhead.lab.artifacts.golang import module_dir
 from railhead.resolve.cluster import resolve
-from railhead.resolve.schedulers.volcano import Queues, Volcano
+from railhead.resolve.schedulers.volcano import Volcano, VolcanoQueues
 from tests import crds
 from tests.api_server import Server
 from tests.components.recording import lab_cluster
@@ -51,8 +51,8 @@ def eventually(what: Callable[[], _T]) -> _T:
     return result
 
 
-def queues() -> Queues:
-    """Queues of a stack with two teams that own half of the nodes each, and one that borrows."""
+def queues() -> VolcanoQueues:
+    """VolcanoQueues of a stack with two teams that own half of the nodes each, and one that borrows."""
     raw = lab_cluster() | {"queueing": {"scheduler": "volcano"}, "namespaces": [], "queues": []}
     raw["pools"][0]["nodes"] = len(NODES)
     raw["checkpoints"] = []
@@ -69,7 +69,7 @@ def queues() -> Queues:
         for name, nodes in promised.items()
     ]
     result = resolve(parse(raw, where="lab")).queues
-    assert isinstance(result, Queues)
+    assert isinstance(result, VolcanoQueues)
     return result
 
 

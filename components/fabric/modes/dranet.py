@@ -12,7 +12,7 @@ import pulumi_kubernetes as kubernetes
 from railhead.components.controllers import charts
 from railhead.components.fabric.fleet import patience, tolerations
 from railhead.components.fabric.gke import installed
-from railhead.components.fabric.objects import FabricArgs, Objects
+from railhead.components.fabric.objects import FabricArgs, ModeObjects
 from railhead.fabric.modes.dranet import MANAGED_CLASS, OWN_CLASS, DranetFabric
 
 DRIVER = "dra.net"
@@ -75,7 +75,7 @@ class Dranet(pulumi.ComponentResource):
         self.register_outputs({"device_class": args.device_class})
 
 
-class DranetObjects(Objects):
+class DranetObjects(ModeObjects):
     """Google's plugin where the fabric needs it, and the driver with its class."""
 
     def after_gpus(

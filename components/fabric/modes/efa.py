@@ -11,7 +11,7 @@ import pulumi_kubernetes as kubernetes
 
 from railhead.components.controllers import charts
 from railhead.components.fabric.fleet import patience, tolerations
-from railhead.components.fabric.objects import FabricArgs, Objects
+from railhead.components.fabric.objects import FabricArgs, ModeObjects
 from railhead.fabric.modes.efa import DEVICE_CLASS, EfaFabric
 
 
@@ -93,7 +93,7 @@ class Efa(pulumi.ComponentResource):
         self.register_outputs({"allocation": args.allocation})
 
 
-class EfaObjects(Objects):
+class EfaObjects(ModeObjects):
     """The chart, where the stack installs it."""
 
     def after_gpus(

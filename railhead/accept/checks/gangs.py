@@ -15,9 +15,8 @@ from decimal import Decimal
 
 from pydantic import Field
 
-from railhead.accept.check import Check, Planned
-from railhead.accept.contests import Gang, Seen, draw, judge, put
-from railhead.accept.contests import Verdict as Shown
+from railhead.accept.check import Check, CheckPlan
+from railhead.accept.contests import ContestFaults, Gang, GangState, draw, judge, put
 from railhead.accept.model import (
     Evidence,
     Mark,
@@ -29,7 +28,7 @@ from railhead.accept.model import (
     Verdict,
 )
 from railhead.accept.record import Record, Row, disorder
-from railhead.accept.site import PREFIX, Facts, Site
+from railhead.accept.site import PREFIX, Facts, Testbed
 from railhead.base.errors import NotFoundError, PrerequisiteError
 from railhead.base.quantity import parse
 from railhead.kube import client as kube
@@ -79,7 +78,7 @@ class Competition(Model):
     gap: str = ""
 
 
-def idle(site: Site) -> tuple[int, int, bool]:
+def idle(site: Testbed) -> tuple[int, int, bool]:
     """Nodes on which nobody's job is and that the queue has quota for; the most of both; order.
 
     The third is whether the queue lets small gangs go before larger ones that do not fit.
@@ -107,7 +106,7 @@ def idle(site: Site) -> tuple[int, int, bool]:
     return free, most, spec.get("queueingStrategy") != "StrictFIFO"
 
 
-def _settled(site: Site) -> tuple[int, int, bool]:
+def _settled(site: Testbed) -> tuple[int, int, bool]:
     """Return the idle quota, once Kueue no longer counts the job of the check before this one."""
     until = time.monotonic() + _SETTLES
     while True:
@@ -129,7 +128,7 @@ def _rooms(facts: Facts, queue: kube.Object) -> tuple[int, int]:
     return int(nominal), max(0, int(left))
 
 
-def _priorities(site: Site) -> tuple[str | None, ...]:
+def _priorities(site: Testbed) -> tuple[str | None, ...]:
     """Return the two lowest priorities where nobody else waits or runs, else the lowest alone.
 
     With the second lowest priority a gang could preempt others' lowest; so the queue must be empty.
@@ -146,7 +145,7 @@ def _priorities(site: Site) -> tuple[str | None, ...]:
 class _Run:
     """One run of the check; what it holds is given back by :meth:`clear`."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Testbed) -> None:
         self.site = site
         self.seed = secrets.randbits(31)
         self.mark = secrets.token_hex(2)
@@ -241,11 +240,11 @@ class Gangs:
     order = 20
     evidence = Competition
 
-    def plan(self, facts: Facts) -> Planned:
+    def plan(self, facts: Facts) -> CheckPlan:
         """Return the plan: so many contests, and the case of one node short."""
         nodes, rounds = len(facts.real), _rounds(facts)
         seconds = _CONTEST_SECONDS * (rounds + 1)
-        return Planned(
+        return CheckPlan(
             steps=(
                 f"{rounds} contests of 3 or 4 gangs that want more than the idle ones of {nodes} "
                 "nodes together, from a seed",
@@ -259,7 +258,7 @@ class Gangs:
             missing=_missing(facts),
         )
 
-    def run(self, site: Site) -> Competition:
+    def run(self, site: Testbed) -> Competition:
         """Contests one after the other, then the case of one node short."""
         places, most, any_order = _settled(site)
         if places < 2:
@@ -409,7 +408,7 @@ def _early(evidence: Competition) -> list[str]:
     return []
 
 
-def _stuck(evidence: Competition, shown: Shown) -> list[str]:
+def _stuck(evidence: Competition, shown: ContestFaults) -> list[str]:
     """Gangs that never ended while parts of one held places."""
     left = [n for n, phase in evidence.ended.items() if phase != "completed"]
     left = [name for name in left if name != evidence.holder]
@@ -419,7 +418,7 @@ def _stuck(evidence: Competition, shown: Shown) -> list[str]:
     return [f"{', '.join(failed)} failed"] if failed else []
 
 
-def _lacking(evidence: Competition, shown: Shown, facts: Facts) -> list[str]:
+def _lacking(evidence: Competition, shown: ContestFaults, facts: Facts) -> list[str]:
     """Return why the record proves nothing, though nothing in it is wrong."""
     results = []
     if evidence.gap:
@@ -466,7 +465,9 @@ def _short_lacking(evidence: Competition, facts: Facts) -> list[str]:
     return []
 
 
-def _measured(evidence: Competition, shown: Shown, early: list[str]) -> tuple[Measured, ...]:
+def _measured(
+    evidence: Competition, shown: ContestFaults, early: list[str]
+) -> tuple[Measured, ...]:
     record = "the record of pods over time"
     none = {"unit": "moments", "limit": 0.0, "at_least": False, "source": record}
     counts = (
@@ -502,7 +503,7 @@ def _waits(rows: Iterable[Row]) -> Iterable[float]:
                 yield row.t - first[row.gang]
 
 
-def _evidence(evidence: Competition, shown: Shown, told: list[str]) -> tuple[Evidence, ...]:
+def _evidence(evidence: Competition, shown: ContestFaults, told: list[str]) -> tuple[Evidence, ...]:
     lines = [
         f"{row.rv} {row.t:8.3f} s {_short_name(row.gang)} {_said(row)}" for row in evidence.rows
     ]
@@ -543,7 +544,7 @@ def _timeline(evidence: Competition) -> Timeline:
     spans: list[Span] = []
     last = max(row.t for row in evidence.rows)
     for item in evidence.wanted:
-        state, since, seen = "", 0.0, Seen(size=item.size)
+        state, since, seen = "", 0.0, GangState(size=item.size)
         lane = f"{_short_name(item.name)} ({item.size})"
         for row in [*(r for r in evidence.rows if r.gang == item.name), None]:
             at = last if row is None else row.t
@@ -561,7 +562,7 @@ def _timeline(evidence: Competition) -> Timeline:
     return Timeline(title="Gangs that compete", spans=tuple(spans), marks=marks)
 
 
-def _state(row: Row, seen: Seen, size: int) -> str:
+def _state(row: Row, seen: GangState, size: int) -> str:
     """Return the state of a gang from this row on."""
     if row.kind == "gang":
         seen.reserved = row.reserved
@@ -581,7 +582,7 @@ def _state(row: Row, seen: Seen, size: int) -> str:
     return "ends" if seen.whole else "starts"
 
 
-def _remedy(shown: Shown, early: list[str], stuck: list[str], lacking: list[str]) -> str:
+def _remedy(shown: ContestFaults, early: list[str], stuck: list[str], lacking: list[str]) -> str:
     """Return the remedy of the first fault."""
     if shown.unpaid:
         return (

@@ -19,10 +19,10 @@ from dataclasses import replace
 from pydantic import Field
 
 from railhead.accept import remedies
-from railhead.accept.check import Check, Planned
+from railhead.accept.check import Check, CheckPlan
 from railhead.accept.examples import Example, examples, unfit
 from railhead.accept.model import Evidence, Measured, Model, Result, Verdict
-from railhead.accept.site import Facts, Site
+from railhead.accept.site import Facts, Testbed
 from railhead.base.errors import InputError, PrerequisiteError, RefusedError, TimedOutError
 from railhead.contract import ClusterContract, Queue
 from railhead.kube.client import ApiError, Cluster
@@ -93,7 +93,7 @@ class Launch:
     order = 10
     evidence = Launches
 
-    def plan(self, facts: Facts) -> Planned:
+    def plan(self, facts: Facts) -> CheckPlan:
         """Return one job an example that the cluster has a runtime for."""
         fit = [example for example in examples() if not unfit(example, facts.contract)]
         nodes = max((item.job.nodes for item in fit), default=0)
@@ -105,7 +105,7 @@ class Launch:
         elif nodes > len(facts.real):
             missing = f"the examples take {nodes} nodes, there are {len(facts.real)}"
         seconds = _SECONDS * len(fit)
-        return Planned(
+        return CheckPlan(
             steps=tuple(f"launch examples/{item.name}.yaml as a researcher" for item in fit),
             nodes=nodes,
             seconds=seconds,
@@ -113,7 +113,7 @@ class Launch:
             missing=missing,
         )
 
-    def run(self, site: Site) -> Launches:
+    def run(self, site: Testbed) -> Launches:
         """Submit each as a researcher, and read what it said."""
         fit: list[Example] = []
         skipped: dict[str, str] = {}
@@ -176,7 +176,7 @@ CHECK: Check[Launches] = Launch()
 
 
 @contextmanager
-def _researcher(site: Site) -> Iterator[tuple[Site, str, tuple[str, ...]]]:
+def _researcher(site: Testbed) -> Iterator[tuple[Testbed, str, tuple[str, ...]]]:
     """Yield the site as a researcher has it; as it is where nobody may be asked as another."""
     groups = groups_of(site.facts.contract, site.facts.queue)
     asked = [("users", USER), *(("groups", group) for group in (*groups, "system:authenticated"))]
@@ -192,7 +192,7 @@ def _researcher(site: Site) -> Iterator[tuple[Site, str, tuple[str, ...]]]:
         cluster.close()
 
 
-def _may(site: Site, group: str, resource: str, verb: str, name: str = "") -> bool:
+def _may(site: Testbed, group: str, resource: str, verb: str, name: str = "") -> bool:
     """Return whether the site's user has a right, as the API server says."""
     attributes = {"group": group, "resource": resource, "verb": verb, "name": name}
     if verb != "impersonate" and resource == "pods":
@@ -202,7 +202,7 @@ def _may(site: Site, group: str, resource: str, verb: str, name: str = "") -> bo
     return bool(answer["status"]["allowed"])
 
 
-def _launched(site: Site, fit: Sequence[Example]) -> Iterator[Launched]:
+def _launched(site: Testbed, fit: Sequence[Example]) -> Iterator[Launched]:
     """Launch one after the other; stop at the first that waits in vain, as all others would."""
     for item in fit:
         reported = _launch(site, item)
@@ -211,7 +211,7 @@ def _launched(site: Site, fit: Sequence[Example]) -> Iterator[Launched]:
             return
 
 
-def _launch(site: Site, example: Example) -> Launched:
+def _launch(site: Testbed, example: Example) -> Launched:
     """Return one example to its end."""
     site.say(f"examples/{example.name}.yaml")
     # Only what the file says: the rest is launch's to choose, as for everybody.

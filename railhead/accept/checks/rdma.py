@@ -11,7 +11,7 @@ from typing import Any
 
 from railhead.accept import nccltests, pairs, remedies
 from railhead.accept import traffic as seen
-from railhead.accept.check import Check, Planned, Said
+from railhead.accept.check import Check, CheckPlan, Statement
 from railhead.accept.model import (
     Axis,
     Cell,
@@ -23,7 +23,7 @@ from railhead.accept.model import (
     Series,
     Verdict,
 )
-from railhead.accept.site import Facts, Site
+from railhead.accept.site import Facts, Testbed
 from railhead.accept.traffic import Point, Tests, Traffic
 from railhead.base.errors import RailheadError, TimedOutError
 from railhead.catalog import acceptance as limits
@@ -32,7 +32,7 @@ from railhead.machines import MACHINES
 from railhead.nccl import ranks as proof
 from railhead.nccl.bench.collectives import COLLECTIVES
 from railhead.nccl.bench.judge import size_text
-from railhead.nccl.bench.model import Measure, Row, Run
+from railhead.nccl.bench.model import BenchRun, Measure, Row
 from railhead.nccl.bench.published import Published, published_for
 
 PROMISE = (
@@ -72,7 +72,7 @@ class Rdma:
     order = 12
     evidence = Traffic
 
-    def plan(self, facts: Facts) -> Planned:
+    def plan(self, facts: Facts) -> CheckPlan:
         """Return one job over all nodes."""
         nodes, missing = len(facts.real), ""
         if nodes < 2:
@@ -83,7 +83,7 @@ class Rdma:
         if not facts.contract.stand_in and nccltests.runtime(facts.contract, facts.pool):
             seconds *= 2
         least, most, repeats, _ = _sizes(facts)
-        return Planned(
+        return CheckPlan(
             steps=(
                 f"one job of {nodes} nodes: {', '.join(_ALL)} of {size_text(least)} to "
                 f"{size_text(most)}, {repeats} times each",
@@ -100,8 +100,8 @@ class Rdma:
             missing=missing,
         )
 
-    def run(self, site: Site) -> Traffic:
-        """Run the jobs and bring all that they said."""
+    def run(self, site: Testbed) -> Traffic:
+        """BenchRun the jobs and bring all that they said."""
         facts = site.facts
         nodes, each = len(facts.real), processes(facts)
         least, most, repeats, warmup = _sizes(facts)
@@ -128,16 +128,16 @@ class Rdma:
         if tcp is not None and shown.verdict is not Verdict.PASSED:
             return _result(evidence, facts, tcp, shown)
         if shown.verdict is Verdict.FAILED:
-            message = Said(verdict=shown.verdict, text=shown.text, remedy=_WHY)
+            message = Statement(verdict=shown.verdict, text=shown.text, remedy=_WHY)
             return _result(evidence, facts, message, shown)
         if lack := _lacks(evidence, facts):
-            message = Said(
+            message = Statement(
                 verdict=Verdict.NOT_PROVEN, text=lack, remedy=_mend(lack, evidence, facts)
             )
             return _result(evidence, facts, message, shown)
         if shown.verdict is Verdict.NOT_PROVEN:
             remedy = f"every rank's whole log must show the contract's proofs; {_WHY}"
-            message = Said(verdict=shown.verdict, text=shown.text, remedy=remedy)
+            message = Statement(verdict=shown.verdict, text=shown.text, remedy=remedy)
             return _result(evidence, facts, message, shown)
         parts = [
             *_writers(evidence, shown),
@@ -148,18 +148,20 @@ class Rdma:
             *_tests(evidence, facts),
         ]
         if tcp is not None:
-            parts.append(Said(verdict=Verdict.NOT_PROVEN, text=f"{shown.text}, but {tcp.text}"))
+            parts.append(
+                Statement(verdict=Verdict.NOT_PROVEN, text=f"{shown.text}, but {tcp.text}")
+            )
         worst = [part for part in parts if part.verdict is Verdict.FAILED] or [
             part for part in parts if part.verdict is Verdict.NOT_PROVEN
         ]
         if worst:
             return _result(evidence, facts, worst[0], shown)
-        message = Said(verdict=Verdict.PASSED, text=f"{shown.text}; {_best(evidence)}")
+        message = Statement(verdict=Verdict.PASSED, text=f"{shown.text}; {_best(evidence)}")
         return _result(evidence, facts, message, shown)
 
 
 def _job(
-    site: Site, stem: str, command: list[str], *, files: list[str], runtime: Runtime
+    site: Testbed, stem: str, command: list[str], *, files: list[str], runtime: Runtime
 ) -> tuple[list[tuple[int, str]], dict[str, Any]]:
     """Lines of a job of all nodes, each with its pod; its phase, its detail and its machines."""
     facts = site.facts
@@ -187,7 +189,7 @@ def _job(
         return [(line.node, line.text) for line in run.logs()], ended
 
 
-def _tested(site: Site, evidence: Traffic) -> dict[str, Any]:
+def _tested(site: Testbed, evidence: Traffic) -> dict[str, Any]:
     """Return the results of nccl-tests, or why they were not run."""
     facts = site.facts
     runtime = _mpi(facts, evidence)
@@ -246,7 +248,7 @@ def _mend(lack: str, evidence: Traffic, facts: Facts) -> str:
 # -- parts of the verdict -------------------------------------------------------------------------
 
 
-def _kernel(evidence: Traffic, facts: Facts) -> Said | None:
+def _kernel(evidence: Traffic, facts: Facts) -> Statement | None:
     """Return the verdict on the kernel's counters: RDMA traffic does not pass its interfaces."""
     sent, least = seen.kernel(evidence), seen.least(evidence)
     fabric = facts.contract.fabric
@@ -257,7 +259,7 @@ def _kernel(evidence: Traffic, facts: Facts) -> Said | None:
     if sent[most] < limits.KERNEL.value * least:
         return None
     backends = ", ".join(sorted({rank.backend for rank in evidence.ranks}))
-    return Said(
+    return Statement(
         verdict=Verdict.FAILED,
         text=f"the transport is TCP: backend {backends}, and the kernel's interfaces of pod {most} "
         f"have sent {_bytes(sent[most])} while {_bytes(least)} had to leave each node",
@@ -287,37 +289,37 @@ def _lacks(evidence: Traffic, facts: Facts) -> str:
     return ""
 
 
-def _writers(evidence: Traffic, shown: proof.Transport) -> Iterable[Said]:
+def _writers(evidence: Traffic, shown: proof.Transport) -> Iterable[Statement]:
     """Yield whether the log is of the very processes that measured."""
     wrote = {(process.pod, process.name.rpartition(":")[2]) for process in shown.processes}
     for rank in evidence.ranks:
         if (rank.pod, str(rank.pid)) not in wrote:
-            yield Said(
+            yield Statement(
                 verdict=Verdict.NOT_PROVEN,
                 text=f"NCCL's log has no line of rank {rank.rank}, process {rank.pid}",
                 remedy=_again(evidence),
             )
 
 
-def _values(evidence: Traffic) -> Iterable[Said]:
+def _values(evidence: Traffic) -> Iterable[Statement]:
     wrong = sum(row.wrong or 0 for row in evidence.rows) + sum(r.wrong for r in evidence.rails)
     if wrong:
-        yield Said(
+        yield Statement(
             verdict=Verdict.FAILED,
             text=f"{wrong} values were wrong: data was corrupted on the way",
             remedy="do not train on this cluster; find the node by halving --nodes",
         )
     if any(row.wrong is None for row in evidence.rows):
-        yield Said(verdict=Verdict.NOT_PROVEN, text="not every result was looked at")
+        yield Statement(verdict=Verdict.NOT_PROVEN, text="not every result was looked at")
 
 
-def _ports(evidence: Traffic) -> Iterable[Said]:
+def _ports(evidence: Traffic) -> Iterable[Statement]:
     carried, least = seen.carried(evidence), seen.least(evidence)
     if carried is None:
         return
     idle = min(carried, key=carried.__getitem__)
     if carried[idle] < limits.COUNTED.value * least:
-        yield Said(
+        yield Statement(
             verdict=Verdict.NOT_PROVEN,
             text=f"the RDMA ports of {evidence.machines[idle]} have sent {_bytes(carried[idle])} "
             f"while {_bytes(least)} had to leave each node",
@@ -325,10 +327,10 @@ def _ports(evidence: Traffic) -> Iterable[Said]:
         )
 
 
-def _rates(evidence: Traffic, facts: Facts) -> Iterable[Said]:
+def _rates(evidence: Traffic, facts: Facts) -> Iterable[Statement]:
     rate, why = _line_rate(facts, evidence.pods)
     if rate is None:
-        yield Said(
+        yield Statement(
             verdict=Verdict.NOT_PROVEN,
             text=f"nothing says what the NICs can carry: {why}",
             remedy="name the machine type in the stack's pool, or describe it in the catalogue",
@@ -339,7 +341,7 @@ def _rates(evidence: Traffic, facts: Facts) -> Iterable[Said]:
         if point is None:
             continue
         if point.size < limits.LARGE.value:
-            yield Said(
+            yield Statement(
                 verdict=Verdict.NOT_PROVEN,
                 text=f"the largest {name} is of {size_text(point.size)}: too small to show what "
                 "the network carries",
@@ -349,9 +351,9 @@ def _rates(evidence: Traffic, facts: Facts) -> Iterable[Said]:
     yield from _rails(evidence, facts)
 
 
-def _rate(point: Point, figures: Sequence[Measured]) -> Iterable[Said]:
+def _rate(point: Point, figures: Sequence[Measured]) -> Iterable[Statement]:
     if point.spread > limits.CLOCKS.value:
-        yield Said(
+        yield Statement(
             verdict=Verdict.NOT_PROVEN,
             text=f"ranks tell {point.spread:.1f} times as much for one {point.collective} as "
             "others: a clock lies, or not all took part",
@@ -359,7 +361,7 @@ def _rate(point: Point, figures: Sequence[Measured]) -> Iterable[Said]:
         )
     for figure in figures:
         if figure.passed is False and figure.at_least:
-            yield Said(
+            yield Statement(
                 verdict=Verdict.FAILED,
                 text=f"too slow: {figure.name} is {figure.value:.3g} {figure.unit or ''}".rstrip()
                 + f", at least {figure.limit:.3g} is asked",
@@ -367,7 +369,7 @@ def _rate(point: Point, figures: Sequence[Measured]) -> Iterable[Said]:
                 "rails shows where; `railhead diagnose` with NCCL's logs says why",
             )
         elif figure.passed is False:
-            yield Said(
+            yield Statement(
                 verdict=Verdict.NOT_PROVEN,
                 text=f"{figure.name} is {figure.value:.3g}, more than the NICs can carry: "
                 "they were not the path, or a clock lies",
@@ -375,7 +377,7 @@ def _rate(point: Point, figures: Sequence[Measured]) -> Iterable[Said]:
             )
 
 
-def _tests(evidence: Traffic, facts: Facts) -> Iterable[Said]:
+def _tests(evidence: Traffic, facts: Facts) -> Iterable[Statement]:
     """Yield the verdicts on nccl-tests; their rates must reach what PyTorch's must."""
     fabric = facts.contract.fabric
     yield from nccltests.verdicts(
@@ -390,11 +392,11 @@ def _tests(evidence: Traffic, facts: Facts) -> Iterable[Said]:
             yield from _rate(point, _figures(evidence, facts, point, rate, by="nccl-tests, "))
 
 
-def _rails(evidence: Traffic, facts: Facts) -> Iterable[Said]:
+def _rails(evidence: Traffic, facts: Facts) -> Iterable[Statement]:
     share = _share(facts)
     wanted = {(rank, alone) for rank in range(len(evidence.ranks)) for alone in (True, False)}
     if {(r.rank, r.alone) for r in evidence.rails} != wanted or len(evidence.rails) != len(wanted):
-        yield Said(
+        yield Statement(
             verdict=Verdict.NOT_PROVEN,
             text="not every rail of every node was measured",
             remedy=_again(evidence),
@@ -406,7 +408,7 @@ def _rails(evidence: Traffic, facts: Facts) -> Iterable[Said]:
     if slow:
         worst = max(slow, key=lambda r: r.seconds)
         machine = evidence.machines[worst.rank // evidence.processes]
-        yield Said(
+        yield Statement(
             verdict=Verdict.FAILED,
             text=f"rail {worst.rail} of {machine} carries {worst.size / worst.seconds / 1e9:.3g} "
             f"GB/s {'alone' if worst.alone else 'beside the others'}, of {share:.3g} that its NIC "
@@ -514,7 +516,7 @@ def _published(evidence: Traffic, facts: Facts, point: Point) -> Published | Non
         return None
     half = Measure(time=point.seconds * 1e6, algbw=point.algbw, busbw=point.busbw)
     row = Row(size=point.size, count=point.size // 4, out_of_place=half)
-    run = Run(file="", collective=point.collective, ranks=len(evidence.ranks), rows=(row,))
+    run = BenchRun(file="", collective=point.collective, ranks=len(evidence.ranks), rows=(row,))
     return max(
         published_for(run, machine, evidence.pods),
         key=lambda item: (item.size, item.busbw),
@@ -537,7 +539,7 @@ def _bytes(count: float) -> str:
 
 
 def _result(
-    evidence: Traffic, facts: Facts, said: Said, shown: proof.Transport | None = None
+    evidence: Traffic, facts: Facts, said: Statement, shown: proof.Transport | None = None
 ) -> Result:
     rate, _ = _line_rate(facts, evidence.pods)
     figures: list[Measured] = []

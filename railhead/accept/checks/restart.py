@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from railhead.accept import remedies
-from railhead.accept.check import Check, Planned
+from railhead.accept.check import Check, CheckPlan
 from railhead.accept.losing import OUT_OF_SERVICE, Losing
 from railhead.accept.model import (
     Axis,
@@ -30,8 +30,8 @@ from railhead.accept.model import (
     Verdict,
 )
 from railhead.accept.record import Record, Row
-from railhead.accept.site import PREFIX, Facts, Site
-from railhead.accept.training import HARMS, Harm, Said, Shown, Trained, losses, words
+from railhead.accept.site import PREFIX, Facts, Testbed
+from railhead.accept.training import HARMS, Harm, LogLine, Shown, Trained, losses, words
 from railhead.accept.training import broken as read_broken
 from railhead.accept.training import unbroken as read_unbroken
 from railhead.base.errors import NotFoundError
@@ -91,11 +91,11 @@ class Restart:
     order = 40
     evidence = Trainings
 
-    def plan(self, facts: Facts) -> Planned:
+    def plan(self, facts: Facts) -> CheckPlan:
         """Return one unbroken job, and those that are harmed."""
         jobs = harmed(facts, pods=True)
         seconds = 30.0 + sum(15.0 + sum(_seconds(harm) for harm in job) for job in jobs)
-        return Planned(
+        return CheckPlan(
             steps=(
                 f"train {steps_of(facts)} steps on {NODES} nodes, a checkpoint every {EVERY}",
                 *(
@@ -110,7 +110,7 @@ class Restart:
             missing=_missing(facts),
         )
 
-    def run(self, site: Site) -> Trainings:
+    def run(self, site: Testbed) -> Trainings:
         """Train unbroken, then harmed."""
         site.say(f"an unbroken training of {steps_of(site.facts)} steps")
         whole = train(site, ())
@@ -180,7 +180,7 @@ def _missing(facts: Facts) -> str:
     return ""
 
 
-def _may_delete_pods(site: Site) -> bool:
+def _may_delete_pods(site: Testbed) -> bool:
     attributes = {"namespace": site.facts.queue.namespace, "verb": "delete", "resource": "pods"}
     body = {"spec": {"resourceAttributes": attributes}}
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -188,7 +188,7 @@ def _may_delete_pods(site: Site) -> bool:
     return bool((answer.get("status") or {}).get("allowed"))
 
 
-def train(site: Site, harms: tuple[Harm, ...]) -> Trained:
+def train(site: Testbed, harms: tuple[Harm, ...]) -> Trained:
     """Return one job to its end, harmed in that order."""
     facts = site.facts
     words_of_it = ["--steps", str(steps_of(facts)), "--every", str(EVERY)]
@@ -238,10 +238,10 @@ def train(site: Site, harms: tuple[Harm, ...]) -> Trained:
 
 
 def _follow(
-    site: Site, run: Run, record: Record, harms: Sequence[Harm], losing: Losing
-) -> tuple[list[Said], JobState]:
+    site: Testbed, run: Run, record: Record, harms: Sequence[Harm], losing: Losing
+) -> tuple[list[LogLine], JobState]:
     """Follow the lines of all attempts until the job has ended or its time is over."""
-    live: list[Said] = []
+    live: list[LogLine] = []
     namespace = site.facts.queue.namespace
     waits = {harm.step: harm.kind for harm in harms if harm.kind in _OUTSIDE}
     gang = Gang(site.cluster, namespace=namespace, selection=Selection())
@@ -251,7 +251,7 @@ def _follow(
             state = run.state()
             gang.look(state.nodes)
             for line in gang.lines():
-                live.append(Said(t=record.now, node=line.node, text=line.text))
+                live.append(LogLine(t=record.now, node=line.node, text=line.text))
                 message = words(line.text)
                 step = next((s for s in waits if message == f"harm kind=wait step={s}"), None)
                 if step is not None:
@@ -262,27 +262,27 @@ def _follow(
                 break
             time.sleep(0.5)
         live += [
-            Said(t=record.now, node=line.node, text=line.text) for line in gang.drain(seconds=5)
+            LogLine(t=record.now, node=line.node, text=line.text) for line in gang.drain(seconds=5)
         ]
     finally:
         gang.close()
     return _kept(live), state
 
 
-def _kept(lines: list[Said]) -> list[Said]:
+def _kept(lines: list[LogLine]) -> list[LogLine]:
     """Return the program's lines, and the last of the others."""
     others = [line for line in lines if not words(line.text)][-_KEPT:]
     return [line for line in lines if words(line.text) or line in others]
 
 
-def _last(run: Run) -> tuple[Said, ...]:
+def _last(run: Run) -> tuple[LogLine, ...]:
     """Return the program's lines of the last attempt, from the log itself."""
     return tuple(
-        Said(t=0, node=line.node, text=line.text) for line in run.logs() if words(line.text)
+        LogLine(t=0, node=line.node, text=line.text) for line in run.logs() if words(line.text)
     )
 
 
-def _harm(site: Site, name: str, kind: str, losing: Losing) -> None:
+def _harm(site: Testbed, name: str, kind: str, losing: Losing) -> None:
     """Delete a job's pod of the highest index, or lose a node; the cluster has to do the rest."""
     pods = kube.core(site.facts.queue.namespace, "pods")
     result = site.cluster.list(pods, selector=f"{JOBSET_LABEL}={name}")

@@ -9,10 +9,10 @@ from statistics import fmean, median, stdev
 from typing import Any
 
 from railhead.accept import remedies
-from railhead.accept.check import Planned
+from railhead.accept.check import CheckPlan
 from railhead.accept.gathered import Gathered, UnprovenError, gather, must_be_whole, spoken
 from railhead.accept.model import Axis, Evidence, LinePlot, Measured, Result, Series, Verdict
-from railhead.accept.site import Facts, Site
+from railhead.accept.site import Facts, Testbed
 from railhead.catalog.acceptance import SCALING_EFFICIENCY
 
 NAME = "scaling"
@@ -138,7 +138,7 @@ class Scaling:
     order = 30
     evidence = Gathered
 
-    def plan(self, facts: Facts) -> Planned:
+    def plan(self, facts: Facts) -> CheckPlan:
         """Return one gang of all real nodes."""
         asked = terms(facts)
         missing = ""
@@ -151,7 +151,7 @@ class Scaling:
             )
         seconds = 300.0 if asked.backend == "nccl" else 90.0
         sizes = ", ".join(map(str, asked.sizes))
-        return Planned(
+        return CheckPlan(
             steps=(
                 f"one job on {asked.nodes} nodes: the same training step on groups of {sizes} "
                 f"nodes, weak and strong, {asked.repeats} times each in turn",
@@ -162,7 +162,7 @@ class Scaling:
             missing=missing,
         )
 
-    def run(self, site: Site) -> Gathered:
+    def run(self, site: Testbed) -> Gathered:
         """Return the job, to its end."""
         asked = terms(site.facts)
         site.say(f"the same step on groups of {', '.join(map(str, asked.sizes))} nodes")

@@ -8,10 +8,10 @@ from statistics import median
 from typing import Any
 
 from railhead.accept import remedies, search
-from railhead.accept.check import Planned
+from railhead.accept.check import CheckPlan
 from railhead.accept.gathered import Gathered, UnprovenError, gather, must_be_whole, spoken
 from railhead.accept.model import Cell, Evidence, Map, Measured, Result, Verdict
-from railhead.accept.site import Facts, Site
+from railhead.accept.site import Facts, Testbed
 from railhead.catalog.acceptance import (
     COMPUTE_SHARE,
     LINE_RATE,
@@ -103,7 +103,7 @@ class SlowNodes:
     order = 15
     evidence = Gathered
 
-    def plan(self, facts: Facts) -> Planned:
+    def plan(self, facts: Facts) -> CheckPlan:
         """Return one gang of all real nodes."""
         count = len(facts.real)
         missing = ""
@@ -118,7 +118,7 @@ class SlowNodes:
             missing = f"{count} real nodes: a node is compared with others"
         seconds = 60.0 if facts.pool.accelerator is None else 300.0
         pools = "pools of about the square root of them, drawn twice at random"
-        return Planned(
+        return CheckPlan(
             steps=(
                 f"one job on {count} nodes: each computes alone, then {pools} exchange data",
                 "suspects are halved, then tested with two partners that are known to be good",
@@ -129,7 +129,7 @@ class SlowNodes:
             missing=missing,
         )
 
-    def run(self, site: Site) -> Gathered:
+    def run(self, site: Testbed) -> Gathered:
         """Return the job, to its end."""
         facts = site.facts
         asked = terms(facts)
@@ -214,7 +214,7 @@ def _reports(gathered: Gathered, namespace: str) -> list[dict[str, Any]]:
 
 def _searched(
     reports: Sequence[Mapping[str, Any]], asked: Terms, count: int
-) -> tuple[search.Found, tuple[search.Test, ...], float | None]:
+) -> tuple[search.SearchResult, tuple[search.Test, ...], float | None]:
     """Return the search as the record has it.
 
     Raises:
@@ -271,7 +271,7 @@ class _Findings:
     """
 
     terms: Terms
-    concluded: search.Found
+    concluded: search.SearchResult
     tests: tuple[search.Test, ...]
     floor: float | None
     machine: Mapping[str, str]

@@ -7,10 +7,10 @@ import pkgutil
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from railhead.fabric.kind import Fabric
+from railhead.fabric.kind import FabricKind
 
 
-def _found() -> Mapping[str, Fabric]:
+def _found() -> Mapping[str, FabricKind]:
     rows = (
         importlib.import_module(f"{__name__}.{module.name}").FABRIC
         for module in pkgutil.iter_modules(__path__)
@@ -19,4 +19,4 @@ def _found() -> Mapping[str, Fabric]:
 
 
 #: Name -> row of each fabric.
-FABRICS: Mapping[str, Fabric] = _found()
+FABRICS: Mapping[str, FabricKind] = _found()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from railhead.catalog.parts import DeviceResource
-from railhead.fabric.kind import Fabric
+from railhead.fabric.kind import FabricKind
 from railhead.fabric.variables import (
     BOOTSTRAP,
     GDRDMA,
@@ -18,7 +18,7 @@ _PLUGIN_NAMES = (
 )
 
 
-FABRIC = Fabric(
+FABRIC = FabricKind(
     name="efa",
     rdma=True,
     devices=(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from railhead.catalog.parts import Variable
-from railhead.fabric.kind import Fabric
+from railhead.fabric.kind import FabricKind
 from railhead.fabric.variables import (
     BOOTSTRAP,
     NET_CC,
 )
 
-FABRIC = Fabric(
+FABRIC = FabricKind(
     name="ethernet",
     rdma=False,
     environment=(

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from railhead.catalog.parts import Variable
 from railhead.catalog.versions import PARTS
-from railhead.fabric.kind import Addition, Fabric
+from railhead.fabric.kind import Addition, FabricKind
 from railhead.fabric.plugin import NodePlugin, Qualified
 from railhead.fabric.variables import (
     BOOTSTRAP,
@@ -88,7 +88,7 @@ cp -r --remove-destination /var/lib/gib/. /host/gib
 )
 
 
-FABRIC = Fabric(
+FABRIC = FabricKind(
     name="gcp-rdma",
     rdma=True,
     environment=(

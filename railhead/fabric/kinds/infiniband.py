@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from railhead.catalog.parts import DeviceResource
-from railhead.fabric.kind import Addition, Fabric
+from railhead.fabric.kind import Addition, FabricKind
 from railhead.fabric.variables import (
     BOOTSTRAP,
     GDRDMA,
@@ -39,7 +39,7 @@ _ADDITIONS = (
 )
 
 
-FABRIC = Fabric(
+FABRIC = FabricKind(
     name="infiniband",
     rdma=True,
     devices=(

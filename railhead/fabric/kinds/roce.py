@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from railhead.catalog.parts import DeviceResource
-from railhead.fabric.kind import Addition, Fabric
+from railhead.fabric.kind import Addition, FabricKind
 from railhead.fabric.variables import (
     BOOTSTRAP,
     GDRDMA,
@@ -68,7 +68,7 @@ _CLASS = vendor(
     "route header's traffic class as it is",
 )
 
-FABRIC = Fabric(
+FABRIC = FabricKind(
     name="roce",
     rdma=True,
     devices=(

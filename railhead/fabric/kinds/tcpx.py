@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from railhead.catalog.versions import PARTS
-from railhead.fabric.kind import Fabric
+from railhead.fabric.kind import FabricKind
 from railhead.fabric.plugin import NodePlugin, PluginDaemon, Qualified
 from railhead.fabric.variables import (
     BOOTSTRAP,
@@ -62,7 +62,7 @@ cp -r --remove-destination /var/lib/tcpx/lib64/. /usr/local/nvidia/lib64
 )
 
 
-FABRIC = Fabric(
+FABRIC = FabricKind(
     name="tcpx",
     rdma=False,
     counted=True,

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from railhead.catalog.parts import Variable
 from railhead.catalog.versions import PARTS
-from railhead.fabric.kind import Fabric
+from railhead.fabric.kind import FabricKind
 from railhead.fabric.plugin import NodePlugin, PluginDaemon, Qualified
 from railhead.fabric.variables import (
     BOOTSTRAP,
@@ -123,7 +123,7 @@ def _enforced(name: str, value: str, reason: str = "the vendor's profile") -> Va
     return vendor(name, value, reason, f"{_TCPXO}{_ENFORCED}")
 
 
-FABRIC = Fabric(
+FABRIC = FabricKind(
     name="tcpxo",
     rdma=False,
     counted=True,

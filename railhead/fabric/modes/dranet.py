@@ -11,7 +11,7 @@ from pydantic import Field
 from railhead.fabric.gke import gib, nvidia_libraries
 from railhead.fabric.mode import BaseFabric, Mode, NicClaim
 from railhead.fabric.railed import IPC_LOCK
-from railhead.fabric.site import Check, Problem, Site
+from railhead.fabric.site import Check, FabricSite, Problem
 
 _TEST = "container-engine-accelerators, gpudirect-rdma/nccl-test-managed-rdma.yaml"
 _GKE = frozenset({"gcp-rdma"})
@@ -70,7 +70,7 @@ class DranetFabric(BaseFabric):
         """Return the checks, one of which demands a selector for the fabric's NICs."""
         return (*super().checks(), self._picked)
 
-    def _picked(self, site: Site) -> Iterator[Problem]:
+    def _picked(self, site: FabricSite) -> Iterator[Problem]:
         """Yield a problem without a selector: dranet publishes almost every RDMA NIC of a node."""
         if self.driver == "managed" or self.selector is not None or self.kind not in _SITES:
             return

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from railhead.catalog.parts import DeviceResource
 from railhead.catalog.versions import ADDONS
 from railhead.fabric.mode import BaseFabric, Mode, NicClaim
-from railhead.fabric.site import Check, Problem, Site
+from railhead.fabric.site import Check, FabricSite, Problem
 
 # The DeviceClass of AWS' DRA chart, for claims.
 DEVICE_CLASS = "efa.networking.k8s.aws"
@@ -77,7 +77,7 @@ class EfaFabric(BaseFabric):
         """Return the checks, one of which is that the DRA driver serves this Kubernetes."""
         return (self._served,)
 
-    def _served(self, site: Site) -> Iterator[Problem]:
+    def _served(self, site: FabricSite) -> Iterator[Problem]:
         served, version = ADDONS["aws-dranet"].kubernetes, site.kubernetes
         if self.allocation != "dra" or served is None or version is None:
             return

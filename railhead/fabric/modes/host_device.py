@@ -10,7 +10,7 @@ from pydantic import Field
 from railhead.catalog.parts import DeviceResource
 from railhead.fabric.mode import Mode
 from railhead.fabric.railed import IPC_LOCK, OPERATOR, NicRail, RailDevices, one_a_rail
-from railhead.fabric.site import Check, Problem, Site
+from railhead.fabric.site import Check, FabricSite, Problem
 
 
 class HostDeviceFabric(RailDevices):
@@ -56,14 +56,14 @@ class HostDeviceFabric(RailDevices):
         """Return the checks: one pod per node, and a plugin that hands the NICs out."""
         return (*super().checks(), self._one_pod, self._handed_out)
 
-    def _one_pod(self, _: Site) -> Iterator[Problem]:
+    def _one_pod(self, _: FabricSite) -> Iterator[Problem]:
         if (self.pods_per_node or 1) > 1:
             yield (
                 "fabric.pods_per_node",
                 f"{self.pods_per_node}: a whole NIC is in one pod at a time",
             )
 
-    def _handed_out(self, site: Site) -> Iterator[Problem]:
+    def _handed_out(self, site: FabricSite) -> Iterator[Problem]:
         if self.resources and "operator" not in site.offers and site.platform is not None:
             yield (
                 "fabric.resources",

@@ -11,7 +11,7 @@ from railhead.base.fields import Positive
 from railhead.catalog.parts import DeviceResource
 from railhead.fabric.mode import BaseFabric, Hca, Mode, Resource
 from railhead.fabric.railed import IPC_LOCK, listed_hcas
-from railhead.fabric.site import Check, Problem, Site
+from railhead.fabric.site import Check, FabricSite, Problem
 from railhead.machines.machine import Machine
 
 _OKE = "oracle-quickstart/oci-hpc-oke, manifests/nccl-tests"
@@ -93,7 +93,7 @@ class ProviderFabric(BaseFabric):
         """Return the checks: devices for each pod, and names for the devices that it sees."""
         return (self._devices, self._names)
 
-    def _devices(self, site: Site) -> Iterator[Problem]:
+    def _devices(self, site: FabricSite) -> Iterator[Problem]:
         for pool in site.pools:
             have, nics = self.devices or len(pool.machine.nics), len(pool.machine.nics)
             asked = self.per_pod or nics
@@ -106,7 +106,7 @@ class ProviderFabric(BaseFabric):
                     "allowed: as many as a node has",
                 )
 
-    def _names(self, site: Site) -> Iterator[Problem]:
+    def _names(self, site: FabricSite) -> Iterator[Problem]:
         if self._sees_all or self.hcas is not None:
             yield from listed_hcas(self.hcas, site)
 

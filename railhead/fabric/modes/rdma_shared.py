@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from railhead.fabric.mode import Mode
 from railhead.fabric.railed import IPC_LOCK, OPERATOR, Rail, SharedDevices, shared_device
-from railhead.fabric.site import Check, Problem, Site
+from railhead.fabric.site import Check, FabricSite, Problem
 
 
 class RdmaSharedFabric(SharedDevices):
@@ -42,7 +42,7 @@ class RdmaSharedFabric(SharedDevices):
         """Return the checks: RoCE needs rails, InfiniBand cannot have them."""
         return (self._wired, *super().checks())
 
-    def _wired(self, _: Site) -> Iterator[Problem]:
+    def _wired(self, _: FabricSite) -> Iterator[Problem]:
         if self.kind == "roce" and not self.rails:
             yield (
                 "fabric.rails",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from railhead.nccl.bench.judge import Judged
-    from railhead.nccl.bench.model import Run
+    from railhead.nccl.bench.model import BenchRun
     from railhead.nccl.bench.report import Gate
 
 
@@ -127,7 +127,7 @@ def _write(target: Path, judged: Sequence[Judged]) -> None:
         ) from error
 
 
-def _as(run: Run, name: str) -> Run:
+def _as(run: BenchRun, name: str) -> BenchRun:
     from railhead.nccl.bench.collectives import COLLECTIVES
     from railhead.nccl.bench.parse import named
 

@@ -13,13 +13,21 @@ from pathlib import PurePath
 from typing import Any
 
 from railhead.nccl.bench.collectives import COLLECTIVES
-from railhead.nccl.bench.model import MAX_DEVICES, MAX_ROWS, MAX_RUNS, Device, Measure, Row, Run
+from railhead.nccl.bench.model import (
+    MAX_DEVICES,
+    MAX_ROWS,
+    MAX_RUNS,
+    BenchRun,
+    Device,
+    Measure,
+    Row,
+)
 
 # JSON prints six decimals, so what rounding takes is far below the table's.
 STEP = 1e-6
 
 
-def runs_of_json(name: str, data: bytes) -> list[Run] | None:
+def runs_of_json(name: str, data: bytes) -> list[BenchRun] | None:
     """Return the runs of a JSON output, or None when the bytes are not such output.
 
     Args:
@@ -28,7 +36,7 @@ def runs_of_json(name: str, data: bytes) -> list[Run] | None:
     """
     text = data.decode("utf-8", "replace")
     decoder = json.JSONDecoder()
-    results: list[Run] = []
+    results: list[BenchRun] = []
     at = 0
     while len(results) < MAX_RUNS:
         while at < len(text) and text[at].isspace():
@@ -67,7 +75,7 @@ def _closed(text: str) -> Any:
     return None
 
 
-def _run(name: str, held: Mapping[str, Any], cut: bool) -> Run:
+def _run(name: str, held: Mapping[str, Any], cut: bool) -> BenchRun:
     args = held.get("args")
     program = PurePath(str(args[0])).name if isinstance(args, list) and args else ""
     collective = program.removesuffix(".exe").removesuffix("_perf")
@@ -82,7 +90,7 @@ def _run(name: str, held: Mapping[str, Any], cut: bool) -> Run:
     hosts = {device.host for device in devices}
     groups = {device.group for device in devices}
     item = [device for device in devices if device.group == min(groups)] if devices else []
-    return Run(
+    return BenchRun(
         file=name,
         collective=collective if known else "",
         collective_from="named" if known else "",

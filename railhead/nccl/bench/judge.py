@@ -11,7 +11,7 @@ from railhead.base.errors import NotFoundError, did_you_mean
 from railhead.machines import Machine
 from railhead.nccl.bench.collectives import COLLECTIVES, Collective
 from railhead.nccl.bench.curve import GIB, Curve, curve_of
-from railhead.nccl.bench.model import Row, Run
+from railhead.nccl.bench.model import BenchRun, Row
 from railhead.nccl.bench.published import Published, published_for
 
 Level = Literal["bad", "warn", "note"]
@@ -84,7 +84,7 @@ class Judged:
         notes: worst first.
     """
 
-    run: Run
+    run: BenchRun
     curve: Curve
     factor: float | None = None
     factor_ok: bool | None = None
@@ -114,7 +114,7 @@ def machine(name: str) -> Machine:
     )
 
 
-def judge(run: Run, *, instance_type: str | None = None, nodes: int | None = None) -> Judged:
+def judge(run: BenchRun, *, instance_type: str | None = None, nodes: int | None = None) -> Judged:
     """Return everything that can be said about one run.
 
     Args:
@@ -164,13 +164,13 @@ def judge(run: Run, *, instance_type: str | None = None, nodes: int | None = Non
     )
 
 
-def large(run: Run, least: int = LARGE) -> Row | None:
+def large(run: BenchRun, least: int = LARGE) -> Row | None:
     """Return the row to judge by: the largest of at least ``least`` bytes, or None."""
     row = run.largest
     return row if row is not None and row.size >= least else None
 
 
-def _correctness(run: Run) -> Iterable[Note]:
+def _correctness(run: BenchRun) -> Iterable[Note]:
     wrong = run.wrong
     if wrong:
         yield Note(
@@ -204,7 +204,7 @@ def _correctness(run: Run) -> Iterable[Note]:
         yield Note(id="nccl-error", level="warn", text=f"NCCL's last error: {error}")
 
 
-def _completeness(run: Run) -> Iterable[Note]:
+def _completeness(run: BenchRun) -> Iterable[Note]:
     if not run.rows:
         yield Note(id="no-rows", level="bad", text="no size was measured: the run died or was cut")
     elif not run.complete:
@@ -253,7 +253,7 @@ def _off(row: Row, factor: float, collective: Collective, ranks: int) -> Note:
     )
 
 
-def _clock(run: Run, collective: Collective, ranks: int) -> Iterable[Note]:
+def _clock(run: BenchRun, collective: Collective, ranks: int) -> Iterable[Note]:
     """Yield a note when algbw is not size / time, as in a table that someone edited."""
     if collective.base is None or run.cpu_time:
         return
@@ -274,7 +274,7 @@ def _clock(run: Run, collective: Collective, ranks: int) -> Iterable[Note]:
                 return
 
 
-def _impossible(run: Run) -> Iterable[Note]:
+def _impossible(run: BenchRun) -> Iterable[Note]:
     row = run.largest
     if row and row.best and run.ranks != 1 and row.best.algbw > 1 and row.best.busbw > 0:
         half = row.best
@@ -286,7 +286,7 @@ def _impossible(run: Run) -> Iterable[Note]:
             )
 
 
-def _filled(run: Run, kind: Machine | None, nodes: int | None) -> Iterable[Note]:
+def _filled(run: BenchRun, kind: Machine | None, nodes: int | None) -> Iterable[Note]:
     """Yield a note when not every GPU of every node took part, as published figures assume."""
     if kind is not None and nodes and run.ranks and run.ranks != nodes * kind.gpus:
         yield Note(
@@ -298,7 +298,7 @@ def _filled(run: Run, kind: Machine | None, nodes: int | None) -> Iterable[Note]
 
 
 def _line_rate(
-    run: Run, collective: Collective | None, kind: Machine | None, nodes: int | None
+    run: BenchRun, collective: Collective | None, kind: Machine | None, nodes: int | None
 ) -> tuple[LineRate | None, list[Note]]:
     if not run.rows or run.ranks == 1:
         return None, []

@@ -75,7 +75,7 @@ class Device:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class BenchRun:
     """One run of one nccl-tests program.
 
     Attributes:

@@ -15,7 +15,15 @@ from pathlib import Path
 
 from railhead.nccl.bench.collectives import COLLECTIVES, PROGRAM, named_in, ranks_of
 from railhead.nccl.bench.jsonfile import release, runs_of_json
-from railhead.nccl.bench.model import MAX_DEVICES, MAX_ROWS, MAX_RUNS, Device, Measure, Row, Run
+from railhead.nccl.bench.model import (
+    MAX_DEVICES,
+    MAX_ROWS,
+    MAX_RUNS,
+    BenchRun,
+    Device,
+    Measure,
+    Row,
+)
 from railhead.nccl.lines import parse as split_line
 from railhead.nccl.sources import CutError, Source, blocks, resolve
 
@@ -84,7 +92,7 @@ _APART = 4096
 class _Open:
     """A run being read."""
 
-    run: Run
+    run: BenchRun
     rows: list[Row] = field(default_factory=list)
     devices: list[Device] = field(default_factory=list)
     pending: tuple[Row, int] | None = None
@@ -104,7 +112,7 @@ class _Reader:
     def __init__(self, name: str, machines: re.Pattern[bytes] | None) -> None:
         self.name = name
         self.machines = machines
-        self.done: list[Run] = []
+        self.done: list[BenchRun] = []
         self.program = ""
         self.nccl = ""
         self.comm: tuple[int, int] | None = None
@@ -114,7 +122,7 @@ class _Reader:
         self.open = self._fresh(0)
 
     def _fresh(self, line: int) -> _Open:
-        return _Open(Run(file=self.name, line=line))
+        return _Open(BenchRun(file=self.name, line=line))
 
     def piece(self, data: bytes) -> None:
         """Read whole lines: those that hold a token, and those between the two parts of a row."""
@@ -300,7 +308,7 @@ class _Reader:
             return
         self.done.append(self._finished(closed))
 
-    def _finished(self, closed: _Open) -> Run:
+    def _finished(self, closed: _Open) -> BenchRun:
         run = replace(
             closed.run,
             rows=tuple(closed.rows),
@@ -314,7 +322,7 @@ class _Reader:
         run = _sized(run, self.comm)
         return named(run)
 
-    def end(self) -> list[Run]:
+    def end(self) -> list[BenchRun]:
         """Return every run of the input."""
         self._start(0)
         return self.done
@@ -394,7 +402,7 @@ def _filled(row: Row, halves: tuple[Measure | None, Measure | None], line: int) 
     return replace(row, out_of_place=halves[0], in_place=halves[1], line=line)
 
 
-def _sized(run: Run, comm: tuple[int, int] | None) -> Run:
+def _sized(run: BenchRun, comm: tuple[int, int] | None) -> BenchRun:
     """Fill in the number of ranks and nodes of the run, from the best evidence in the log."""
     if run.devices:
         processes = {(d.host, d.pid) for d in run.devices}
@@ -413,7 +421,7 @@ def _sized(run: Run, comm: tuple[int, int] | None) -> Run:
     return run
 
 
-def intervals(run: Run) -> list[tuple[float, float]]:
+def intervals(run: BenchRun) -> list[tuple[float, float]]:
     """Return the least and the greatest busbw/algbw that rounding allows, of rows that tell."""
     results = []
     for row in run.rows:
@@ -426,7 +434,7 @@ def intervals(run: Run) -> list[tuple[float, float]]:
     return results
 
 
-def _sums(run: Run) -> bool:
+def _sums(run: BenchRun) -> bool:
     """True where every rank takes part in a sum alike: no root, which `reduce` has.
 
     Some releases print ``sum`` for programs that add nothing; those leave in-place unchecked.
@@ -441,7 +449,7 @@ def _sums(run: Run) -> bool:
     return first.redop == "sum" and first.root in (None, -1) and not unchecked
 
 
-def named(run: Run) -> Run:
+def named(run: BenchRun) -> BenchRun:
     """Fill in the collective and the ranks from each other, the file's name and the figures."""
     if not run.collective and (word := named_in(Path(run.file).name)):
         run = replace(run, collective=word, collective_from="file name")
@@ -478,7 +486,7 @@ def machine_names(names: Iterable[str]) -> re.Pattern[bytes] | None:
     return re.compile(rb"(?<![\w.-])(?:" + b"|".join(reversed(escaped)) + rb")(?![\w-])")
 
 
-def read_runs(inputs: Iterable[Path | str], machines: Iterable[str] = ()) -> list[Run]:
+def read_runs(inputs: Iterable[Path | str], machines: Iterable[str] = ()) -> list[BenchRun]:
     """Return every run in files, directories or standard input (``-``), compressed or not.
 
     Args:
@@ -491,13 +499,13 @@ def read_runs(inputs: Iterable[Path | str], machines: Iterable[str] = ()) -> lis
         PrerequisiteError: a compressed input needs a library that is not installed.
     """
     pattern = machine_names(machines)
-    results: list[Run] = []
+    results: list[BenchRun] = []
     for source in resolve(inputs):
         results.extend(runs_of(source, pattern))
     return results
 
 
-def runs_of(source: Source, machines: re.Pattern[bytes] | None = None) -> list[Run]:
+def runs_of(source: Source, machines: re.Pattern[bytes] | None = None) -> list[BenchRun]:
     """Return every run in one source; ``machines`` finds names of machine types."""
     pieces = _whole(source)
     first = next(pieces, b"")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from railhead.machines import Machine, Measurement
-from railhead.nccl.bench.model import Row, Run
+from railhead.nccl.bench.model import BenchRun, Row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class Published:
         return self.measured / self.busbw
 
 
-def published_for(run: Run, machine: Machine, nodes: int) -> tuple[Published, ...]:
+def published_for(run: BenchRun, machine: Machine, nodes: int) -> tuple[Published, ...]:
     """Return the catalogue's figures that the run can be compared with, largest size last.
 
     Only measurements over the network count, of the same collective and as many nodes, and only
@@ -64,7 +64,7 @@ def published_for(run: Run, machine: Machine, nodes: int) -> tuple[Published, ..
     return tuple(sorted(results, key=lambda item: (item.size, item.busbw)))
 
 
-def _row(run: Run, one: Measurement) -> Row | None:
+def _row(run: BenchRun, one: Measurement) -> Row | None:
     same = [row for row in run.rows if row.size == one.size_bytes and row.best]
     if same:
         return same[-1]

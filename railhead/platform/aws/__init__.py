@@ -19,7 +19,7 @@ from railhead.platform.aws.model import (
     NewNetwork,
     ProvisionedMetadata,
 )
-from railhead.platform.base import Made, MadeWith, Platform
+from railhead.platform.base import CreatedByPlatform, MadeWith, Platform
 
 # In the node's own network (EKS user guide, pod-id-agent-setup).
 _POD_IDENTITY = Destination(cidr="169.254.170.23/32", ports=(80,))
@@ -37,7 +37,7 @@ class Aws(Platform[AwsCluster]):
         """Yield capacity that is over, to come or named twice, and people of other accounts."""
         return checks.doubts(cluster, now)
 
-    def made(self, cluster: AwsCluster) -> Made:
+    def made(self, cluster: AwsCluster) -> CreatedByPlatform:
         """Return the settings whose change replaces a file system, or replaces or rolls nodes.
 
         A node group takes a new version of its launch template, or of Kubernetes, by replacing
@@ -45,7 +45,7 @@ class Aws(Platform[AwsCluster]):
         service/fsx/lustre_file_system.go and service/eks/node_group.go, shows what replaces it.
         """
         platform, zones = cluster.platform, _zones(cluster)
-        return Made(
+        return CreatedByPlatform(
             cluster=MadeWith(
                 fixed={"account": platform.account, **_place(cluster), **zones},
                 grows={

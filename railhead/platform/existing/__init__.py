@@ -9,7 +9,7 @@ from pathlib import Path
 
 from railhead.base.errors import PrerequisiteError
 from railhead.base.sections import Problem, known, taken
-from railhead.platform.base import Access, Made, MadeWith, Platform
+from railhead.platform.base import Access, CreatedByPlatform, MadeWith, Platform
 from railhead.platform.existing.model import ExistingCluster
 
 
@@ -63,10 +63,10 @@ class Existing(Platform[ExistingCluster]):
             why="platform.kubeconfig",
         )
 
-    def made(self, cluster: ExistingCluster) -> Made:
+    def made(self, cluster: ExistingCluster) -> CreatedByPlatform:
         """Return the identity, whose change makes all objects new, and the servers of claims."""
         platform = cluster.platform
-        return Made(
+        return CreatedByPlatform(
             cluster=MadeWith(fixed={"identity": platform.identity or cluster.name}),
             storage={
                 row.name: MadeWith(fixed={"server": row.server, "share": row.share})

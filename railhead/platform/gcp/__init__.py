@@ -12,7 +12,7 @@ from railhead.base.fields import Model
 from railhead.base.sections import Problem
 from railhead.model.cluster import CheckpointConfig
 from railhead.model.network_policy import Destination
-from railhead.platform.base import Made, MadeWith, Platform
+from railhead.platform.base import CreatedByPlatform, MadeWith, Platform
 from railhead.platform.gcp import checks
 from railhead.platform.gcp.model import (
     PRIVATE_GOOGLE_APIS,
@@ -55,7 +55,7 @@ class Gcp(Platform[GcpCluster]):
             if isinstance(pool.capacity, FlexStart) and pool.capacity.queued
         )
 
-    def made(self, cluster: GcpCluster) -> Made:
+    def made(self, cluster: GcpCluster) -> CreatedByPlatform:
         """Return the settings whose change replaces the cluster, or a part of it.
 
         See terraform-provider-google: container, lustre, filestore, storage. If GKE does not
@@ -64,7 +64,7 @@ class Gcp(Platform[GcpCluster]):
         platform = cluster.platform
         where = {"project": platform.project, "region": platform.region}
         regional = platform.availability == "regional"
-        return Made(
+        return CreatedByPlatform(
             cluster=MadeWith(
                 fixed=where
                 | {"availability": platform.availability}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from railhead.base import paths
 from railhead.base.errors import PrerequisiteError
 from railhead.fabric.site import Network
-from railhead.platform.base import Access, Made, MadeWith, Platform
+from railhead.platform.base import Access, CreatedByPlatform, MadeWith, Platform
 from railhead.platform.lab.model import LabCluster
 from railhead.platform.lab.networks import NODE_NETWORK, POD_NETWORK, SERVICE_NETWORK
 
@@ -28,9 +28,9 @@ class Lab(Platform[LabCluster]):
         yield "the lab's pods", ipaddress.ip_network(POD_NETWORK)
         yield "the lab's services", ipaddress.ip_network(SERVICE_NETWORK)
 
-    def made(self, cluster: LabCluster) -> Made:
+    def made(self, cluster: LabCluster) -> CreatedByPlatform:
         """Return the lab's name: another lab has nothing of this one."""
-        return Made(cluster=MadeWith(fixed={"lab": cluster.platform.lab}))
+        return CreatedByPlatform(cluster=MadeWith(fixed={"lab": cluster.platform.lab}))
 
     def access(self, cluster: LabCluster) -> Access:
         """Return the running lab that the environment names, else the stack."""

@@ -17,13 +17,13 @@ from railhead.model.cluster import Cluster, Pool, QueueConfig
 from railhead.resolve import cel
 from railhead.resolve.job_guards import queued_pod_policy, queued_policy
 from railhead.resolve.pod_guards import ADMISSION_GATE, NO_WAY_IN, WAYS_IN
-from railhead.resolve.queues import Queues, lost_pods, queues
+from railhead.resolve.queues import KueueQueues, lost_pods, queues
 from railhead.resolve.rights import ALL, LEADING, READ, SUBMITTING, USE, Right
 from railhead.resolve.schedulers.base import Named, Placed, Scheduler, Unfinished
 
 
 class Kueue(Scheduler):
-    """Queues are LocalQueues of a namespace, before ClusterQueues in a cohort."""
+    """KueueQueues are LocalQueues of a namespace, before ClusterQueues in a cohort."""
 
     name = "kueue"
     title = "Kueue"
@@ -54,7 +54,7 @@ class Kueue(Scheduler):
         """Return the Kueue of the combination."""
         return combination.kueue
 
-    def queues(self, cluster: Cluster) -> Queues:
+    def queues(self, cluster: Cluster) -> KueueQueues:
         """Return ClusterQueues over flavors over a Topology."""
         return queues(cluster)
 

@@ -29,7 +29,7 @@ _TOPOLOGY = "railhead"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Queues:
+class VolcanoQueues:
     """The objects of Volcano in which gangs wait.
 
     Args:
@@ -139,7 +139,7 @@ def controller_file(cluster: Cluster) -> dict[str, Any]:
 
 
 class Volcano(Scheduler):
-    """Queues are the cluster's; which of them a namespace's jobs may name a guard says."""
+    """VolcanoQueues are the cluster's; which of them a namespace's jobs may name a guard says."""
 
     name = "volcano"
     title = "Volcano"
@@ -175,9 +175,9 @@ class Volcano(Scheduler):
         """Return an add-on of each combination."""
         return combination.addon("volcano")
 
-    def queues(self, cluster: Cluster) -> Queues:
+    def queues(self, cluster: Cluster) -> VolcanoQueues:
         """Return a Queue for each cluster queue and each team."""
-        return Queues(
+        return VolcanoQueues(
             queues=_queues(cluster),
             priorities={
                 priority.name: {"value": priority.value, "description": priority.description}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from railhead.accept import discover, screen
-from railhead.accept.site import Facts, Site
+from railhead.accept.site import Facts, Testbed
 from railhead.base.errors import ExitCode, InputError, PrerequisiteError, RailheadError
 from railhead.cli import run
 from railhead.kube import client as kube
@@ -121,8 +121,8 @@ def test_who_the_cluster_is(api: Api, cluster: Cluster) -> None:
 
 
 @pytest.fixture
-def site(cluster: Cluster, tmp_path: Path) -> Site:
-    return Site(
+def site(cluster: Cluster, tmp_path: Path) -> Testbed:
+    return Testbed(
         facts=discover.facts(cluster), cluster=cluster, folder=tmp_path / "x", say=lambda _: None
     )
 
@@ -131,7 +131,7 @@ def _jobs(api: Api) -> list[str]:
     return [key.rpartition("/")[2] for key in api.objects if "/trainjobs/" in key]
 
 
-def test_a_job_is_noted_before_it_is_created_and_deleted_after(api: Api, site: Site) -> None:
+def test_a_job_is_noted_before_it_is_created_and_deleted_after(api: Api, site: Testbed) -> None:
     seen: list[bool] = []
     api.on_create = lambda path, _: seen.append(
         not path.endswith("/trainjobs") or bool((site.folder / "made.jsonl").read_text())
@@ -146,18 +146,18 @@ def test_a_job_is_noted_before_it_is_created_and_deleted_after(api: Api, site: S
     assert site.used() == 0
 
 
-def test_what_an_interrupted_run_left_is_taken_away(api: Api, site: Site) -> None:
+def test_what_an_interrupted_run_left_is_taken_away(api: Api, site: Testbed) -> None:
     for _ in range(2):
         site.submit("gang", nodes=1, command=["torchrun", "x"])
     with (site.folder / "made.jsonl").open("a") as diary:
         diary.write('{"name": "accept-cut')
     assert len(_jobs(api)) == 2
-    Site(facts=site.facts, cluster=site.cluster, folder=site.folder, say=lambda _: None).clean()
+    Testbed(facts=site.facts, cluster=site.cluster, folder=site.folder, say=lambda _: None).clean()
     assert _jobs(api) == []
     assert not (site.folder / "made.jsonl").exists()
 
 
-def test_what_cannot_be_taken_away_stays_in_the_diary(api: Api, site: Site) -> None:
+def test_what_cannot_be_taken_away_stays_in_the_diary(api: Api, site: Testbed) -> None:
     first = site.submit("gang", nodes=1, command=["torchrun", "x"])
     second = site.submit("gang", nodes=1, command=["torchrun", "x"])
     path = kube.trainjobs("training", first.name)
@@ -171,7 +171,7 @@ def test_what_cannot_be_taken_away_stays_in_the_diary(api: Api, site: Site) -> N
     assert _jobs(api) == []
 
 
-def test_a_job_that_was_refused_leaves_nothing(api: Api, site: Site) -> None:
+def test_a_job_that_was_refused_leaves_nothing(api: Api, site: Testbed) -> None:
     with pytest.raises(RailheadError):
         site.submit("gang", nodes=9, command=["torchrun", "x"])
     site.clean()

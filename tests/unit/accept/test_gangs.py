@@ -13,7 +13,7 @@ from railhead.accept.checks.gangs import CHECK, Competition, Wanted
 from railhead.accept.contests import draw
 from railhead.accept.model import Timeline, Verdict
 from railhead.accept.record import Row, of_pod, of_workload
-from railhead.accept.site import Facts, Site
+from railhead.accept.site import Facts, Testbed
 
 Edit = Callable[[list[dict[str, Any]]], Iterable[dict[str, Any]]]
 
@@ -322,4 +322,4 @@ def test_nodes_that_are_about_to_be_idle_are_waited_for(
     monkeypatch.setattr("railhead.accept.checks.gangs.time.monotonic", lambda: next(seconds))
     monkeypatch.setattr("railhead.accept.checks.gangs.time.sleep", lambda _: None)
     monkeypatch.setattr(gangs, "idle", lambda _: (2 if next(looks) >= leaves else 0, 2, False))
-    assert gangs._settled(cast("Site", None)) == (places, 2, False)
+    assert gangs._settled(cast("Testbed", None)) == (places, 2, False)

@@ -19,7 +19,7 @@ from railhead.accept import nccltests, traffic
 from railhead.accept.checks import rdma
 from railhead.accept.model import Result, Verdict
 from railhead.accept.programs import nccl_tests as program
-from railhead.accept.site import Facts, Site
+from railhead.accept.site import Facts, Testbed
 from railhead.base.errors import RailheadError
 from railhead.nccl.bench.collectives import COLLECTIVES
 from tests.unit.accept import test_rdma as torch
@@ -199,7 +199,7 @@ def mpi(machines: Facts) -> Facts:
 
 
 def asked(site: Queue) -> dict[str, Any]:
-    return rdma._tested(cast(Site, site), EVIDENCE)
+    return rdma._tested(cast(Testbed, site), EVIDENCE)
 
 
 def test_each_program_is_a_job_of_the_mpi_runtime(mpi: Facts) -> None:

@@ -16,8 +16,8 @@ from railhead.accept.losing import Lost
 from railhead.accept.model import LinePlot, Verdict
 from railhead.accept.programs import restart as program
 from railhead.accept.record import Row
-from railhead.accept.site import Facts, Site
-from railhead.accept.training import Harm, Said, Trained, UnreadableError, attempts, diary
+from railhead.accept.site import Facts, Testbed
+from railhead.accept.training import Harm, LogLine, Trained, UnreadableError, attempts, diary
 
 Job = dict[str, Any]
 
@@ -260,13 +260,13 @@ def test_no_job_is_harmed_without_an_unbroken_run_to_compare(
 ) -> None:
     trained: list[tuple[Harm, ...]] = []
 
-    def train(_: Site, harms: tuple[Harm, ...]) -> Trained:
+    def train(_: Testbed, harms: tuple[Harm, ...]) -> Trained:
         trained.append(harms)
         return Trained.model_validate(job(harms, steps_of(facts)) | {"phase": phase, "detail": "x"})
 
     monkeypatch.setattr(restart, "train", train)
     monkeypatch.setattr(restart, "_may_delete_pods", lambda _: True)
-    site = cast("Site", SimpleNamespace(facts=facts, say=lambda _: None))
+    site = cast("Testbed", SimpleNamespace(facts=facts, say=lambda _: None))
     result = CHECK.judge(CHECK.run(site), facts)
     assert len(trained) == jobs
     assert result.verdict is (Verdict.FAILED if phase == "failed" else Verdict.PASSED)
@@ -405,7 +405,7 @@ def test_a_diary_that_the_program_cannot_have_written(lines: list[str]) -> None:
 
 
 def test_a_repeated_diary_line_is_fine_a_missing_end_is_not() -> None:
-    lines = [Said.model_validate(line) for line in printed(["begin attempt=1 pod=x"])]
+    lines = [LogLine.model_validate(line) for line in printed(["begin attempt=1 pod=x"])]
     assert diary([lines[0], *lines]) == ["begin attempt=1 pod=x"]
     with pytest.raises(UnreadableError):
         diary(lines[:-1])

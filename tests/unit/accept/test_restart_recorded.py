@@ -13,7 +13,7 @@ import pytest
 from railhead.accept.record import Row
 from railhead.accept.training import (
     Harm,
-    Said,
+    LogLine,
     Trained,
     attempts,
     broken,
@@ -30,23 +30,23 @@ HARMS = {
 }
 
 
-def printed(name: str) -> tuple[Said, ...]:
+def printed(name: str) -> tuple[LogLine, ...]:
     """Return the output of a job's last attempt."""
     parts = RECORDED.read_text().split("# ")
     (mine,) = [part for part in parts if part.startswith(f"{name}\n")]
-    return tuple(Said(t=0, node=0, text=line) for line in mine.splitlines()[1:])
+    return tuple(LogLine(t=0, node=0, text=line) for line in mine.splitlines()[1:])
 
 
 def job(name: str) -> Trained:
     """Return the job as the check has it."""
     harms, last = HARMS[name], printed(name)
-    live: list[Said] = []
+    live: list[LogLine] = []
     for line in diary(last):
         if line.startswith("begin") and live:
             harm = harms[sum("harm" in item.text for item in live)]
             text = f"restart: harm kind={harm.kind} step={harm.step}"
-            live.append(Said(t=len(live) + 1, node=0, text=text))
-        live.append(Said(t=len(live) + 1, node=0, text=f"restart: {line}"))
+            live.append(LogLine(t=len(live) + 1, node=0, text=text))
+        live.append(LogLine(t=len(live) + 1, node=0, text=f"restart: {line}"))
     rows = [
         Row(
             t=1, rv=10 * turn + index, kind="pod", event="ADDED", gang=name, pod=f"{turn}-{index}"

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict
 
-from railhead.accept.check import Planned
+from railhead.accept.check import CheckPlan
 from railhead.accept.kept import Folder
 from railhead.accept.model import Result, Verdict, Waiver
 from railhead.accept.runner import Runner, Suite, plans
-from railhead.accept.site import Facts, Site
+from railhead.accept.site import Facts, Testbed
 from railhead.base.errors import RailheadError, RefusedError
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -30,7 +30,7 @@ class Seen(BaseModel):
     value: float
 
 
-def _good(_: Site) -> Seen:
+def _good(_: Testbed) -> Seen:
     return Seen(value=1.0)
 
 
@@ -42,16 +42,16 @@ class Fake:
     promise: str = "gangs are whole"
     order: int = 10
     evidence: type[Seen] = Seen
-    does: Callable[[Site], Any] = _good
+    does: Callable[[Testbed], Any] = _good
     missing: str = ""
     ran: int = 0
     judged: list[float] = field(default_factory=list)
     says: dict[str, Any] = field(default_factory=dict)
 
-    def plan(self, facts: Facts) -> Planned:
-        return Planned(steps=("one",), nodes=2, seconds=5, node_hours=0.5, missing=self.missing)
+    def plan(self, facts: Facts) -> CheckPlan:
+        return CheckPlan(steps=("one",), nodes=2, seconds=5, node_hours=0.5, missing=self.missing)
 
-    def run(self, site: Site) -> Seen:
+    def run(self, site: Testbed) -> Seen:
         self.ran += 1
         brought: Seen = self.does(site)
         return brought
@@ -82,7 +82,7 @@ def world(facts: Facts, tmp_path: Path) -> World:
     cleaned: list[str] = []
     stuck: set[str] = set()
 
-    class Hands(Site):
+    class Hands(Testbed):
         def clean(self) -> None:
             cleaned.append(self.folder.name)
             if self.folder.name in stuck:
@@ -110,8 +110,8 @@ def test_all_passed_is_accepted(world: World) -> None:
     assert world.cleaned.count("gangs") == 2
 
 
-def _raise(error: BaseException) -> Callable[[Site], Any]:
-    def does(_: Site) -> Any:
+def _raise(error: BaseException) -> Callable[[Testbed], Any]:
+    def does(_: Testbed) -> Any:
         raise error
 
     return does
@@ -153,7 +153,7 @@ def test_a_check_that_cannot_run_is_not_proven_and_is_not_tried(world: World) ->
 
 def test_a_check_that_cannot_say_its_plan_is_missing(facts: Facts) -> None:
     class Planless(Fake):
-        def plan(self, facts: Facts) -> Planned:
+        def plan(self, facts: Facts) -> CheckPlan:
             raise ZeroDivisionError("no nodes")
 
     ((_, planned),) = plans([Planless()], facts)

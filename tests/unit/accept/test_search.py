@@ -12,9 +12,9 @@ from railhead.accept.search import (
     SLOW,
     SUSPECT,
     Answer,
-    Found,
     Outcome,
     Search,
+    SearchResult,
     outcome,
     reference,
 )
@@ -42,11 +42,11 @@ def fleet(
     )
 
 
-def searched(made: Fleet, seed: int = 3) -> Found:
+def searched(made: Fleet, seed: int = 3) -> SearchResult:
     return look(made, seed)[0]
 
 
-def statuses(found: Found) -> dict[str, set[str]]:
+def statuses(found: SearchResult) -> dict[str, set[str]]:
     reported: dict[str, set[str]] = {}
     for node, status in found.nodes.items():
         reported.setdefault(status, set()).add(node)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from railhead.catalog.parts import DeviceResource
-from railhead.fabric.kind import Fabric
+from railhead.fabric.kind import FabricKind
 from railhead.fabric.mode import Mode
 from railhead.fabric.plugin import NodePlugin
 from railhead.machines.machine import GkeMachine, Machine, Measurement, Nic
@@ -34,7 +34,7 @@ def of_machine(machine: Machine) -> Mapping[str, str]:
     return results | (_of_gke(machine.gke) if machine.gke else {})
 
 
-def of_fabric(fabric: Fabric) -> Mapping[str, str]:
+def of_fabric(fabric: FabricKind) -> Mapping[str, str]:
     """Variables, also of single machines, the rails' MTU, and what a plugin consists of."""
     results = {variable.name: variable.value for variable in fabric.environment}
     for row in fabric.additions:

@@ -12,7 +12,7 @@ import pytest
 
 from railhead.catalog.images import cuda_major
 from railhead.catalog.versions import COMBINATIONS
-from railhead.fabric.kind import Fabric
+from railhead.fabric.kind import FabricKind
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.kinds.tcpxo import QUALIFIED
 from railhead.fabric.mode import Mode
@@ -53,7 +53,7 @@ def test_a_mode_is_found_by_the_name_of_its_file() -> None:
 
 
 @pytest.mark.parametrize("fabric", FABRICS.values(), ids=lambda f: f.name)
-def test_a_fabric_pins_its_network_and_its_bootstrap(fabric: Fabric) -> None:
+def test_a_fabric_pins_its_network_and_its_bootstrap(fabric: FabricKind) -> None:
     names = [v.name for v in fabric.environment]
     assert len(names) == len(set(names))
     assert {"NCCL_NET", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"} <= set(names)
@@ -109,7 +109,7 @@ def logs(shared: Path) -> list[tuple[str, dict[str, str]]]:
 
 
 @pytest.mark.parametrize("fabric", FABRICS.values(), ids=lambda f: f.name)
-def test_no_other_transport_is_taken_for_the_fabric(fabric: Fabric, shared: Path) -> None:
+def test_no_other_transport_is_taken_for_the_fabric(fabric: FabricKind, shared: Path) -> None:
     """On public logs: whatever all of a fabric's proofs match is labelled as that transport."""
     for text, row in logs(shared):
         if all(re.search(proof, text) for proof in fabric.proofs):

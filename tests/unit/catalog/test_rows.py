@@ -25,7 +25,7 @@ from railhead.catalog.versions import (
     OciChart,
     unrun,
 )
-from railhead.fabric.kind import Fabric
+from railhead.fabric.kind import FabricKind
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.modes import MODES
 from railhead.machines import FIGURES, MACHINES, Machine, accelerators
@@ -144,7 +144,7 @@ def test_every_instance_type_of_the_issue_is_there() -> None:
 
 
 @pytest.mark.parametrize("fabric", FABRICS.values(), ids=lambda f: f.name)
-def test_every_variable_of_a_fabric_has_a_reason(fabric: Fabric) -> None:
+def test_every_variable_of_a_fabric_has_a_reason(fabric: FabricKind) -> None:
     assert all(v.reason and v.source for v in fabric.environment)
     assert all(fabric.not_set.values())
     assert all(device.source and device.per_pod <= device.per_node for device in fabric.devices)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from railhead.base.errors import InputError, RefusedError
 from railhead.diagnose import bundle, redact
-from railhead.diagnose.objects import Objects
+from railhead.diagnose.objects import ClusterObjects
 from railhead.nccl.sources import Source
 from tests.unit.diagnose.test_live import healthy
 
@@ -216,4 +216,4 @@ def test_what_is_no_bundle_is_refused(tmp_path: Path) -> None:
     )
 )
 def test_any_objects_file_is_survived(held: dict[str, Any]) -> None:
-    Objects.from_json(held)
+    ClusterObjects.from_json(held)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from railhead.diagnose.knowledge import OBSERVATIONS
-from railhead.diagnose.objects import Objects
+from railhead.diagnose.objects import ClusterObjects
 from railhead.diagnose.observations import observe
 from railhead.evidence import objects as gathering
 from railhead.kube.client import Cluster, choose_target
@@ -71,9 +71,9 @@ def node(index: int = 0) -> Object:
     }
 
 
-def healthy() -> Objects:
+def healthy() -> ClusterObjects:
     job = {"metadata": {"name": "demo"}, "spec": {"trainer": {"numNodes": 2}}}
-    return Objects(
+    return ClusterObjects(
         namespace="training",
         job=job,
         pods=[pod(0), pod(1)],
@@ -128,78 +128,78 @@ def ended(code: int, at: str, reason: str = "Error") -> Object:
     return {"terminated": {"exitCode": code, "reason": reason, "finishedAt": at}}
 
 
-def no_rdma(found: Objects) -> None:
+def no_rdma(found: ClusterObjects) -> None:
     del container(found.pods[0])["resources"]["limits"][RDMA]
 
 
-def no_efa(found: Objects) -> None:
+def no_efa(found: ClusterObjects) -> None:
     found.devices = ["vpc.amazonaws.com/efa"]
 
 
-def host_path(found: Objects) -> None:
+def host_path(found: ClusterObjects) -> None:
     found.pods[0]["spec"]["volumes"].append({"name": "ib", "hostPath": {"path": "/dev/infiniband"}})
 
 
-def no_shm(found: Objects) -> None:
+def no_shm(found: ClusterObjects) -> None:
     container(found.pods[0])["volumeMounts"] = []
 
 
-def small_shm(found: Objects) -> None:
+def small_shm(found: ClusterObjects) -> None:
     found.pods[0]["spec"]["volumes"][0]["emptyDir"]["sizeLimit"] = "64Mi"
 
 
-def no_lock(found: Objects) -> None:
+def no_lock(found: ClusterObjects) -> None:
     container(found.pods[0])["securityContext"] = {}
 
 
-def host_network(found: Objects) -> None:
+def host_network(found: ClusterObjects) -> None:
     found.pods[0]["spec"]["hostNetwork"] = True
 
 
-def no_rails(found: Objects) -> None:
+def no_rails(found: ClusterObjects) -> None:
     found.pods[0]["metadata"]["annotations"] = {}
 
 
-def sidecar(found: Objects) -> None:
+def sidecar(found: ClusterObjects) -> None:
     found.pods[0]["spec"]["containers"].append({"name": "istio-proxy"})
 
 
-def oom(found: Objects) -> None:
+def oom(found: ClusterObjects) -> None:
     status(found.pods[1], {"running": {}}, ended(137, "2026-01-01T00:00:00Z", "OOMKilled"))
 
 
-def early(found: Objects) -> None:
+def early(found: ClusterObjects) -> None:
     status(found.pods[1], ended(1, "2026-01-01T00:00:00Z"))
 
 
-def early_of_two(found: Objects) -> None:
+def early_of_two(found: ClusterObjects) -> None:
     status(found.pods[0], ended(1, "2026-01-01T00:01:00Z"))
     status(found.pods[1], ended(1, "2026-01-01T00:00:00Z"))
 
 
-def daemon(found: Objects) -> None:
+def daemon(found: ClusterObjects) -> None:
     found.pods[0]["status"]["containerStatuses"].append(
         {"name": "tcpxo-daemon", "state": ended(0, "2026-01-01T00:00:00Z", "Completed")}
     )
 
 
-def crash(found: Objects) -> None:
+def crash(found: ClusterObjects) -> None:
     status(found.pods[0], {"waiting": {"reason": "CrashLoopBackOff"}})
 
 
-def pull(found: Objects) -> None:
+def pull(found: ClusterObjects) -> None:
     status(found.pods[0], {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}})
 
 
-def warn(reason: str, message: str = "no") -> Callable[[Objects], None]:
-    def change(found: Objects) -> None:
+def warn(reason: str, message: str = "no") -> Callable[[ClusterObjects], None]:
+    def change(found: ClusterObjects) -> None:
         found.events.append(event("Warning", reason, message))
 
     return change
 
 
-def condition(kind: str, value: str) -> Callable[[Objects], None]:
-    def change(found: Objects) -> None:
+def condition(kind: str, value: str) -> Callable[[ClusterObjects], None]:
+    def change(found: ClusterObjects) -> None:
         conditions = found.nodes[0]["status"]["conditions"]
         conditions[:] = [c for c in conditions if c["type"] != kind]
         conditions.append({"type": kind, "status": value, "reason": "r", "message": "m"})
@@ -207,46 +207,46 @@ def condition(kind: str, value: str) -> Callable[[Objects], None]:
     return change
 
 
-def taint(found: Objects) -> None:
+def taint(found: ClusterObjects) -> None:
     found.nodes[0]["spec"]["taints"] = [
         {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
     ]
 
 
-def no_devices(found: Objects) -> None:
+def no_devices(found: ClusterObjects) -> None:
     found.nodes[0]["status"]["allocatable"][RDMA] = "0"
 
 
-def sick_gpu(found: Objects) -> None:
+def sick_gpu(found: ClusterObjects) -> None:
     found.nodes[0]["status"]["allocatable"]["nvidia.com/gpu"] = "7"
 
 
-def no_quota(found: Objects) -> None:
+def no_quota(found: ClusterObjects) -> None:
     found.workloads[0]["status"]["conditions"] = [
         {"type": "QuotaReserved", "status": "False", "message": "insufficient quota"}
     ]
 
 
-def one_pod(found: Objects) -> None:
+def one_pod(found: ClusterObjects) -> None:
     found.pods[1]["status"]["phase"] = "Pending"
 
 
-def policies(*more: Object) -> Callable[[Objects], None]:
-    def change(found: Objects) -> None:
+def policies(*more: Object) -> Callable[[ClusterObjects], None]:
+    def change(found: ClusterObjects) -> None:
         found.policies[:] = more
 
     return change
 
 
-def counters(line: str) -> Callable[[Objects], None]:
-    def change(found: Objects) -> None:
+def counters(line: str) -> Callable[[ClusterObjects], None]:
+    def change(found: ClusterObjects) -> None:
         found.counters["gpu-0"].append(line)
 
     return change
 
 
 PORTS = [{"port": 29500, "protocol": "TCP"}]
-SHOWS: tuple[tuple[str, Callable[[Objects], None]], ...] = (
+SHOWS: tuple[tuple[str, Callable[[ClusterObjects], None]], ...] = (
     ("pod-no-rdma-request", no_rdma),
     ("pod-no-efa-request", no_efa),
     ("pod-dev-infiniband-host-path", host_path),
@@ -294,7 +294,7 @@ SHOWS: tuple[tuple[str, Callable[[Objects], None]], ...] = (
     ("node-xid", counters('DCGM_FI_DEV_XID_ERRORS{gpu="0"} 79')),
 )
 # Variations of a healthy job that must stay silent.
-STILL_HEALTHY: dict[str, Callable[[Objects], None]] = {
+STILL_HEALTHY: dict[str, Callable[[ClusterObjects], None]] = {
     "every port by range": policies(
         policy("range", ingress=[{"ports": [{"port": 1, "endPort": 65535}]}])
     ),
@@ -329,7 +329,7 @@ STILL_HEALTHY: dict[str, Callable[[Objects], None]] = {
 @pytest.mark.parametrize(
     ("kind", "change"), SHOWS, ids=[f"{k}-{i}" for i, (k, _) in enumerate(SHOWS)]
 )
-def test_what_is_wrong_is_observed(kind: str, change: Callable[[Objects], None]) -> None:
+def test_what_is_wrong_is_observed(kind: str, change: Callable[[ClusterObjects], None]) -> None:
     result = healthy()
     change(result)
     seen = observe(result)
@@ -342,7 +342,7 @@ def test_a_healthy_job_shows_nothing() -> None:
 
 
 @pytest.mark.parametrize("change", STILL_HEALTHY.values(), ids=STILL_HEALTHY)
-def test_variations_of_a_healthy_job_show_nothing(change: Callable[[Objects], None]) -> None:
+def test_variations_of_a_healthy_job_show_nothing(change: Callable[[ClusterObjects], None]) -> None:
     result = healthy()
     change(result)
     assert observe(result) == {}

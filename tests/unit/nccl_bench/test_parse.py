@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from railhead.nccl.bench.collectives import COLLECTIVES, named_in, ranks_of
-from railhead.nccl.bench.model import Run
+from railhead.nccl.bench.model import BenchRun
 from railhead.nccl.bench.parse import intervals, machine_names, read_runs
 from tests.unit.nccl_bench import tables
 from tests.unit.nccl_bench.tables import GIB, MIB, Point
@@ -17,13 +17,13 @@ from tests.unit.nccl_bench.tables import GIB, MIB, Point
 UNIFORM = sorted(name for name, item in COLLECTIVES.items() if item.base is not None)
 
 
-def runs(tmp_path: Path, text: str | bytes, name: str = "run.log") -> list[Run]:
+def runs(tmp_path: Path, text: str | bytes, name: str = "run.log") -> list[BenchRun]:
     path = tmp_path / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return read_runs([path])
 
 
-def one(tmp_path: Path, text: str | bytes, name: str = "run.log") -> Run:
+def one(tmp_path: Path, text: str | bytes, name: str = "run.log") -> BenchRun:
     (run,) = runs(tmp_path, text, name)
     return run
 

@@ -33,7 +33,7 @@ from railhead.model.capacity import quantities
 from railhead.model.cluster import Cluster
 from railhead.resolve.cluster import Resolved, resolve
 from railhead.resolve.pod_guards import HARMLESS_CAPABILITIES, demand, network_pattern
-from railhead.resolve.runtimes import Runtime
+from railhead.resolve.runtimes import ResolvedRuntime
 from railhead.resolve.wiring import wiring
 from tests.components import fabrics
 from tests.components.recording import STACKS, stack_cluster
@@ -66,7 +66,7 @@ def container_of(pod: Mapping[str, Any]) -> Object:
     return only
 
 
-def pods_of(runtime: Runtime, job: Object) -> Object:
+def pods_of(runtime: ResolvedRuntime, job: Object) -> Object:
     """Return the pod that Trainer makes of a runtime's template and a TrainJob.
 
     ``resourcesPerNode`` makes the container's resources anew (2.1, pkg/runtime/framework/plugins/
@@ -119,7 +119,7 @@ def check(resolved: Resolved, plan: Plan) -> None:
     check_guards(cluster, plan, job, pod)
 
 
-def check_devices(cluster: Cluster, runtime: Runtime, plan: Plan, pod: Object) -> None:
+def check_devices(cluster: Cluster, runtime: ResolvedRuntime, plan: Plan, pod: Object) -> None:
     """As many as the wiring says for this pool and these GPUs, on both sides; a node has them."""
     resources = container_of(pod)["resources"]
     wired = wiring(cluster, runtime.pool, plan.gpus_per_node)
@@ -136,7 +136,9 @@ def check_devices(cluster: Cluster, runtime: Runtime, plan: Plan, pod: Object) -
     assert used == [claim["name"] for claim in pod["spec"].get("resourceClaims", [])]
 
 
-def check_queue(resolved: Resolved, runtime: Runtime, plan: Plan, job: Object, pod: Object) -> None:
+def check_queue(
+    resolved: Resolved, runtime: ResolvedRuntime, plan: Plan, job: Object, pod: Object
+) -> None:
     """The job's queue covers all that the pod requests, with enough on the pool's own flavor."""
     label = job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"]
     (namespace,) = (n for n in resolved.namespaces if n.name == job["metadata"]["namespace"])
@@ -181,7 +183,7 @@ def passes(resolved: Resolved, pools: tuple[str, ...], name: str, pod: Object) -
     )
 
 
-def check_nodes(cluster: Cluster, runtime: Runtime, pod: Object) -> None:
+def check_nodes(cluster: Cluster, runtime: ResolvedRuntime, pod: Object) -> None:
     """No node of another pool, whatever else it carries, is one that the pod may run on."""
     selector = pod["spec"]["nodeSelector"]
     for pool in cluster.pools:
@@ -214,7 +216,7 @@ def check_checkpoints(cluster: Cluster, plan: Plan, pod: Object) -> None:
         assert there[plan.namespace, claim] == path
 
 
-def check_environment(runtime: Runtime, pod: Object) -> None:
+def check_environment(runtime: ResolvedRuntime, pod: Object) -> None:
     """What the wiring says, but for what the runtime's own section of the stack overrides."""
     env = {e["name"]: e.get("value") for e in container_of(pod)["env"]}
     for name, value in runtime.wired.environment.items():
@@ -361,7 +363,7 @@ def test_every_job_that_a_generated_stack_takes(raw: Object, data: st.DataObject
 
 
 def refusals(
-    resolved: Resolved, runtime: Runtime, *, gpus: int | None, nodes: int, queue: Any
+    resolved: Resolved, runtime: ResolvedRuntime, *, gpus: int | None, nodes: int, queue: Any
 ) -> Iterator[str]:
     """Why a job cannot be, each as the start of what is said of it."""
     if gpus not in (None, *runtime.shares):

@@ -11,7 +11,7 @@ from railhead.config import parse
 from railhead.model.cluster import Cluster
 from railhead.resolve.cluster import Resolved, resolve
 from railhead.resolve.gate import gate_labels
-from railhead.resolve.schedulers.volcano import Queues
+from railhead.resolve.schedulers.volcano import VolcanoQueues
 from tests.components.recording import stack_cluster
 from tests.unit.config.test_config import WHERE, Raw, mistakes, put
 from tests.unit.config.test_teams import shared
@@ -39,9 +39,9 @@ def resolved(raw: Raw) -> Resolved:
     return resolve(of(raw))
 
 
-def queues(raw: Raw) -> Queues:
+def queues(raw: Raw) -> VolcanoQueues:
     found = resolved(raw).queues
-    assert isinstance(found, Queues)
+    assert isinstance(found, VolcanoQueues)
     return found
 
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from railhead.storage.claims import SHARED_ANNOTATION, findings
-from railhead.storage.proof import SCRIPT, Told, job, verdict
+from railhead.storage.proof import SCRIPT, PodReport, job, verdict
 from railhead.storage.volumes import PROVISIONED, provisioned, reserved
 
-WRITER = Told(node="a", type="nfs4", source="filer:/export", sha256="1", free=1, total=2)
+WRITER = PodReport(node="a", type="nfs4", source="filer:/export", sha256="1", free=1, total=2)
 READER = replace(WRITER, node="b")
 
 
@@ -73,12 +73,12 @@ def test_the_script_writes_reads_and_tells(tmp_path: Path) -> None:
     assert wrote["total"] >= wrote["free"] > 0
     # It leaves nothing, and what is not there is told.
     assert not list((tmp_path / ".railhead-proof").iterdir())
-    assert "No such file" in Told.of(json.dumps(run("read", status=1))).error
+    assert "No such file" in PodReport.of(json.dumps(run("read", status=1))).error
 
 
 @pytest.mark.parametrize("said", ["", "Killed", "[1]", '{"node": 1, "type"'])
 def test_a_pod_that_says_nothing_readable_is_an_error(said: str) -> None:
-    assert Told.of(said).error
+    assert PodReport.of(said).error
 
 
 def test_the_job_waits_in_the_queue_and_mounts_the_claim() -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from railhead.watch.alerts import Site
+from railhead.watch.alerts import AlertValues
 
-SITE = Site(
+SITE = AlertValues(
     namespaces="training|research",
     controllers="jobset-controller|kubeflow-trainer-controller-manager|kueue-controller-manager",
     controller_count=3,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from railhead.base.errors import InputError
 from railhead.accept.dashboards import _service, page, plot
+from railhead.base.errors import InputError
 from railhead.watch.dashboards import DASHBOARDS
 from tests.unit.watch.cases import SITE
 

@@ -16,7 +16,7 @@ from railhead.lab.engine.provider.readiness import (
     ENDPOINTS_SETTLE_S,
     READY,
     Look,
-    Verdict,
+    Readiness,
     condition_of,
     entry_for,
     pod_problems,
@@ -112,7 +112,7 @@ class Waiter:
         poll_s = _FIRST_POLL_S
         text = ""
         events_told: set[str] = set()
-        verdict = Verdict(ready=False)
+        verdict = Readiness(ready=False)
         while True:
             try:
                 verdict = rule(look)
@@ -122,7 +122,7 @@ class Waiter:
                     return dict(look.live)
             except (ApiError, UnreachableError) as error:
                 # One lost request must not lose a wait of minutes.
-                verdict = Verdict(ready=False, message=str(error), errors=(str(error),))
+                verdict = Readiness(ready=False, message=str(error), errors=(str(error),))
             if verdict.failed:
                 raise self._not_ready(
                     f"{naming.object_name(look.live)!r} failed", verdict, look.live
@@ -159,7 +159,7 @@ class Waiter:
                 )
             look.live = fresh
 
-    def verdict_now(self, live: Mapping[str, Any], inputs: Mapping[str, Any]) -> Verdict:
+    def verdict_now(self, live: Mapping[str, Any], inputs: Mapping[str, Any]) -> Readiness:
         """Return the built-in rule's verdict for a refresh; ready for kinds that have no rule."""
         entry = entry_for(live)
         if (
@@ -230,7 +230,9 @@ class Waiter:
             poll_s = min(poll_s * 1.6, _SLOWEST_POLL_S)
         self.report.status("", self.urn)
 
-    def _not_ready(self, problem: str, verdict: Verdict, live: Mapping[str, Any]) -> NotReadyError:
+    def _not_ready(
+        self, problem: str, verdict: Readiness, live: Mapping[str, Any]
+    ) -> NotReadyError:
         reasons = list(dict.fromkeys([*verdict.errors, *self._pod_reasons(live)]))
         if not reasons:
             reasons = [verdict.message] if verdict.message else []

@@ -94,7 +94,7 @@ class ApplySettings:
 
 
 @dataclass(kw_only=True)
-class Objects:
+class ObjectOperations:
     """The operations, against one API server.
 
     Args:

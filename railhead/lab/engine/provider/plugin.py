@@ -17,7 +17,7 @@ from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc, st
 from railhead.kube.errors import ApiError, UnreachableError
 from railhead.lab.engine.provider import config, properties
 from railhead.lab.engine.provider.client import KubeClient, NoMatchError, load_kubeconfig
-from railhead.lab.engine.provider.objects import ApplySettings, Objects, OperationError
+from railhead.lab.engine.provider.objects import ApplySettings, ObjectOperations, OperationError
 from railhead.lab.engine.provider.state import InitFailedError
 from railhead.lab.engine.serving import EngineLog
 
@@ -139,7 +139,7 @@ class KubernetesPlugin(provider_pb2_grpc.ResourceProviderServicer):
         self.accept_secrets = True
         self.settings = config.ProviderConfig()
         self._lock = threading.Lock()
-        self._objects: Objects | None = None
+        self._objects: ObjectOperations | None = None
         self._releases: ReleaseHandler | None = None
         self._unreachable = ""
         self._unreachable_at = 0.0
@@ -265,7 +265,7 @@ class KubernetesPlugin(provider_pb2_grpc.ResourceProviderServicer):
             supports_autonaming_configuration=True,
         )
 
-    def objects(self) -> Objects:
+    def objects(self) -> ObjectOperations:
         """Return the operations on the configured cluster, connecting on the first call.
 
         Raises:
@@ -287,7 +287,7 @@ class KubernetesPlugin(provider_pb2_grpc.ResourceProviderServicer):
                 self._unreachable = f"{refused}{error}"
                 self._unreachable_at = time.monotonic()
                 raise UnreachableError(self._unreachable) from error
-            self._objects = Objects(
+            self._objects = ObjectOperations(
                 client=client,
                 settings=ApplySettings(
                     server_side=self.settings.server_side,
@@ -301,7 +301,7 @@ class KubernetesPlugin(provider_pb2_grpc.ResourceProviderServicer):
             )
             return self._objects
 
-    def objects_or_none(self, urn: str) -> Objects | None:
+    def objects_or_none(self, urn: str) -> ObjectOperations | None:
         """Return the operations, or None, with one warning, when the cluster is unreachable."""
         try:
             return self.objects()

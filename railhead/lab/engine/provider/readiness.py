@@ -26,7 +26,7 @@ ENDPOINTS_SETTLE_S = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
+class Readiness:
     """The verdict of a rule on a live object.
 
     Args:
@@ -42,7 +42,7 @@ class Verdict:
     failed: bool = False
 
 
-READY = Verdict(ready=True)
+READY = Readiness(ready=True)
 
 
 @dataclass(kw_only=True)
@@ -81,7 +81,7 @@ class Look:
         return bool(self.status.get("observedGeneration", 0) >= generation)
 
 
-Rule = Callable[[Look], Verdict]
+Rule = Callable[[Look], Readiness]
 
 
 def condition_of(obj: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -100,11 +100,11 @@ def _fully_qualified(obj: Mapping[str, Any]) -> str:
     return f"{namespace}/{name}" if namespace not in ("", "default") else name
 
 
-def _deployment(look: Look) -> Verdict:
+def _deployment(look: Look) -> Readiness:
     desired = int(look.spec.get("replicas", 1))
     status = look.status
     if not look.observed():
-        return Verdict(ready=False, message="Waiting for app Deployment to be observed")
+        return Readiness(ready=False, message="Waiting for app Deployment to be observed")
     if look.spec.get("paused"):
         return READY
     updated = int(status.get("updatedReplicas", 0))
@@ -133,12 +133,12 @@ def _deployment(look: Look) -> Verdict:
         errors.append(f"Minimum number of live Pods was not attained ({available}/{desired})")
     else:
         return READY
-    return Verdict(ready=False, message=message, errors=tuple(errors))
+    return Readiness(ready=False, message=message, errors=tuple(errors))
 
 
-def _stateful_set(look: Look) -> Verdict:
+def _stateful_set(look: Look) -> Readiness:
     if not look.observed():
-        return Verdict(ready=False, message="Waiting for StatefulSet to be observed")
+        return Readiness(ready=False, message="Waiting for StatefulSet to be observed")
     desired = int(look.spec.get("replicas", 1))
     status = look.status
     ready = int(status.get("readyReplicas", 0))
@@ -155,7 +155,7 @@ def _stateful_set(look: Look) -> Verdict:
         )
     if ready >= desired and current:
         return READY
-    return Verdict(
+    return Readiness(
         ready=False,
         message=f"[1/3] Waiting for StatefulSet to create Pods ({ready}/{desired} Pods ready)",
         errors=(f"{desired - ready} out of {desired} replicas are not ready",)
@@ -164,9 +164,9 @@ def _stateful_set(look: Look) -> Verdict:
     )
 
 
-def _daemon_set(look: Look) -> Verdict:
+def _daemon_set(look: Look) -> Readiness:
     if not look.observed():
-        return Verdict(ready=False, message="Waiting for DaemonSet to be observed")
+        return Readiness(ready=False, message="Waiting for DaemonSet to be observed")
     if (look.spec.get("updateStrategy") or {}).get("type") == "OnDelete":
         return READY
     status = look.status
@@ -176,16 +176,16 @@ def _daemon_set(look: Look) -> Verdict:
     if updated >= desired and available >= desired:
         return READY
     text = f"{updated}/{desired} Pods updated, {available}/{desired} available"
-    return Verdict(ready=False, message=f"Waiting for DaemonSet ({text})", errors=(text,))
+    return Readiness(ready=False, message=f"Waiting for DaemonSet ({text})", errors=(text,))
 
 
-def _replication_controller(look: Look) -> Verdict:
+def _replication_controller(look: Look) -> Readiness:
     desired = int(look.spec.get("replicas", 1))
     available = int(look.status.get("availableReplicas", 0))
     if available == desired:
         return READY
     text = f"{available}/{desired} replicas available"
-    return Verdict(ready=False, message=f"Waiting for replicas ({text})", errors=(text,))
+    return Readiness(ready=False, message=f"Waiting for replicas ({text})", errors=(text,))
 
 
 # What a kubelet says of an image that it does not get (pkg/kubelet/images/types.go).
@@ -228,14 +228,14 @@ def pod_problems(pod: Mapping[str, Any]) -> list[str]:
     return problems
 
 
-def _pod(look: Look) -> Verdict:
+def _pod(look: Look) -> Readiness:
     phase = look.status.get("phase")
     if phase == "Succeeded" or look.condition("Ready").get("status") == "True":
         return READY
     name = _fully_qualified(look.live)
     problems = pod_problems(look.live)
     if phase == "Failed":
-        return Verdict(
+        return Readiness(
             ready=False,
             failed=True,
             message=f'Pod "{name}" failed',
@@ -250,14 +250,14 @@ def _pod(look: Look) -> Verdict:
     unready = look.condition("Ready").get("message")
     if unready and not problems:
         problems.append(f"[Pod {name}]: {unready}")
-    return Verdict(ready=False, message=message, errors=tuple(problems))
+    return Readiness(ready=False, message=message, errors=tuple(problems))
 
 
-def _job(look: Look) -> Verdict:
+def _job(look: Look) -> Readiness:
     name = _fully_qualified(look.live)
     failed = look.condition("Failed")
     if failed.get("status") == "True":
-        return Verdict(
+        return Readiness(
             ready=False,
             failed=True,
             message=f'Job "{name}" failed',
@@ -266,7 +266,7 @@ def _job(look: Look) -> Verdict:
     if not look.status.get("startTime"):
         suspended = " (suspended)" if look.spec.get("suspend") else ""
         text = f'Waiting for Job "{name}" to start{suspended}'
-        return Verdict(ready=False, message=text, errors=(text,))
+        return Readiness(ready=False, message=text, errors=(text,))
     if look.condition("Complete").get("status") == "True":
         return READY
     counts = " | ".join(
@@ -274,10 +274,10 @@ def _job(look: Look) -> Verdict:
         for label in ("Active", "Succeeded", "Failed")
     )
     text = f'Waiting for Job "{name}" to succeed ({counts})'
-    return Verdict(ready=False, message=text, errors=(text,))
+    return Readiness(ready=False, message=text, errors=(text,))
 
 
-def _service(look: Look) -> Verdict:
+def _service(look: Look) -> Readiness:
     kind = look.spec.get("type", "ClusterIP")
     errors: list[str] = []
     allocated = bool((look.status.get("loadBalancer") or {}).get("ingress"))
@@ -292,7 +292,9 @@ def _service(look: Look) -> Verdict:
     )
     if not targets_pods:
         return (
-            Verdict(ready=False, message="Attempting to allocate IP address", errors=tuple(errors))
+            Readiness(
+                ready=False, message="Attempting to allocate IP address", errors=tuple(errors)
+            )
             if errors
             else READY
         )
@@ -317,7 +319,7 @@ def _service(look: Look) -> Verdict:
     message = "[1/3] Finding Pods to direct traffic to"
     if ready and errors:
         message = "[2/3] Attempting to allocate IP address to Service"
-    return Verdict(ready=False, message=message, errors=tuple(errors))
+    return Readiness(ready=False, message=message, errors=tuple(errors))
 
 
 def _endpoints(look: Look) -> tuple[int, int, bool]:
@@ -342,11 +344,11 @@ def _endpoints(look: Look) -> tuple[int, int, bool]:
     return ready, pending, bool(slices)
 
 
-def _persistent_volume(look: Look) -> Verdict:
+def _persistent_volume(look: Look) -> Readiness:
     phase = look.status.get("phase")
     if phase in ("Available", "Bound"):
         return READY
-    return Verdict(
+    return Readiness(
         ready=False,
         message=f"Waiting for the PersistentVolume to be available (phase {phase})",
         errors=(f"phase is {phase}: {look.status.get('message', '')}",),
@@ -354,7 +356,7 @@ def _persistent_volume(look: Look) -> Verdict:
     )
 
 
-def _persistent_volume_claim(look: Look) -> Verdict:
+def _persistent_volume_claim(look: Look) -> Readiness:
     phase = look.status.get("phase")
     if phase == "Bound":
         return READY
@@ -363,7 +365,7 @@ def _persistent_volume_claim(look: Look) -> Verdict:
     if look.memory["mode"] == "WaitForFirstConsumer" and phase == "Pending":
         return READY
     text = f"Waiting for the claim to be bound (phase {phase})"
-    return Verdict(ready=False, message=text, errors=(f"phase is {phase}",))
+    return Readiness(ready=False, message=text, errors=(f"phase is {phase}",))
 
 
 def _binding_mode(look: Look) -> str:
@@ -378,21 +380,21 @@ def _binding_mode(look: Look) -> str:
     return str(body.get("volumeBindingMode") or "")
 
 
-def _resource_quota(look: Look) -> Verdict:
+def _resource_quota(look: Look) -> Readiness:
     if look.spec.get("hard") == look.status.get("hard"):
         return READY
     text = "Waiting for the quota's status.hard to equal spec.hard"
-    return Verdict(ready=False, message=text, errors=(text,))
+    return Readiness(ready=False, message=text, errors=(text,))
 
 
-def _secret(look: Look) -> Verdict:
+def _secret(look: Look) -> Readiness:
     if look.live.get("type") != "kubernetes.io/service-account-token" or look.live.get("data"):
         return READY
     text = "Waiting for the service account token to be filled in"
-    return Verdict(ready=False, message=text, errors=(text,))
+    return Readiness(ready=False, message=text, errors=(text,))
 
 
-def _ingress(look: Look) -> Verdict:
+def _ingress(look: Look) -> Readiness:
     namespace = naming.object_namespace(look.live)
     resource = look.client.resource_type("v1", "Service")
     missing = []
@@ -409,19 +411,19 @@ def _ingress(look: Look) -> Verdict:
                 where = path.get("path") or "/"
                 missing.append(f"No matching service found for ingress rule: {where} -> {name}")
     if missing:
-        return Verdict(
+        return Readiness(
             ready=False, message="[1/3] Finding a matching service", errors=tuple(missing)
         )
     if not (look.status.get("loadBalancer") or {}).get("ingress"):
         text = "Ingress .status.loadBalancer field was not updated with a hostname/IP address"
-        return Verdict(ready=False, message="[2/3] Waiting for an address", errors=(text,))
+        return Readiness(ready=False, message="[2/3] Waiting for an address", errors=(text,))
     return READY
 
 
-def _custom_resource_definition(look: Look) -> Verdict:
+def _custom_resource_definition(look: Look) -> Readiness:
     rejected = look.condition("NamesAccepted")
     if rejected.get("status") == "False":
-        return Verdict(
+        return Readiness(
             ready=False,
             failed=True,
             message="the CRD's names were not accepted",
@@ -430,7 +432,7 @@ def _custom_resource_definition(look: Look) -> Verdict:
     if look.condition("Established").get("status") == "True":
         return READY
     text = "Waiting for the CustomResourceDefinition to be established"
-    return Verdict(ready=False, message=text, errors=(text,))
+    return Readiness(ready=False, message=text, errors=(text,))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -473,21 +475,21 @@ def entry_for(obj: Mapping[str, Any]) -> Entry | None:
     return RULES.get((group, str(obj.get("kind", ""))))
 
 
-def _generic(look: Look) -> Verdict:
+def _generic(look: Look) -> Readiness:
     # The common conventions of controllers (kstatus): used with PULUMI_K8S_AWAIT_ALL=true only.
     if "observedGeneration" in look.status and not look.observed():
-        return Verdict(ready=False, message="Waiting for the controller")
+        return Readiness(ready=False, message="Waiting for the controller")
     stalled = look.condition("Stalled")
     if stalled.get("status") == "True":
-        return Verdict(
+        return Readiness(
             ready=False, failed=True, message="stalled", errors=(str(stalled.get("message")),)
         )
     if look.condition("Reconciling").get("status") == "True":
-        return Verdict(ready=False, message="Waiting for the controller to reconcile")
+        return Readiness(ready=False, message="Waiting for the controller to reconcile")
     ready = look.condition("Ready")
     if ready and ready.get("status") != "True":
         text = str(ready.get("message") or "Waiting for readiness")
-        return Verdict(ready=False, message=text, errors=(text,))
+        return Readiness(ready=False, message=text, errors=(text,))
     return READY
 
 
@@ -516,24 +518,24 @@ class _JsonPath:
         except jsonpath.JSONPathError as error:
             raise ValueError(f"parsing {path!r}: {error}") from error
 
-    def __call__(self, look: Look) -> Verdict:
+    def __call__(self, look: Look) -> Readiness:
         if "observedGeneration" in look.status and not look.observed():
-            return Verdict(ready=False, message=f"Waiting for {self}")
+            return Readiness(ready=False, message=f"Waiting for {self}")
         result = self._query.findall(dict(look.live))
         if not result:
             text = f"{self.path} selected nothing"
-            return Verdict(ready=False, message=text, errors=(text,))
+            return Readiness(ready=False, message=text, errors=(text,))
         value = result[0]
         if not self.value:
             return READY
         if isinstance(value, (dict, list)):
             text = f'"{self.path}" has a non-primitive value ({value})'
-            return Verdict(ready=False, failed=True, message=text, errors=(text,))
+            return Readiness(ready=False, failed=True, message=text, errors=(text,))
         spelled = str(value).lower() if isinstance(value, bool) else str(value)
         if spelled == self.value:
             return READY
         text = f'Waiting for {self} (found "{spelled}")'
-        return Verdict(ready=False, message=text, errors=(text,))
+        return Readiness(ready=False, message=text, errors=(text,))
 
     def __str__(self) -> str:
         return f"{self.path}={self.value}" if self.value else self.path
@@ -549,22 +551,24 @@ class _Condition:
         self.name = name
         self.wanted = wanted or "True"
 
-    def __call__(self, look: Look) -> Verdict:
+    def __call__(self, look: Look) -> Readiness:
         condition = look.condition(self.name)
         if not condition:
             text = f"Waiting for condition {self.name}={self.wanted} (the object has none)"
-            return Verdict(ready=False, message=text, errors=(text,))
+            return Readiness(ready=False, message=text, errors=(text,))
         generation = (look.live.get("metadata") or {}).get("generation", 0)
         observed = condition.get("observedGeneration", look.status.get("observedGeneration"))
         if observed is not None and observed < generation:
             text = f"Generation {observed} is less than expected {generation}"
-            return Verdict(ready=False, message=text, errors=(text,))
+            return Readiness(ready=False, message=text, errors=(text,))
         status = str(condition.get("status"))
         if status.lower() == self.wanted.lower():
             return READY
         text = f"Resource has condition {self.name}={status} (want {self.wanted})"
         detail = condition.get("message")
-        return Verdict(ready=False, message=text, errors=(f"{text}: {detail}" if detail else text,))
+        return Readiness(
+            ready=False, message=text, errors=(f"{text}: {detail}" if detail else text,)
+        )
 
 
 def parse_wait_for(text: str) -> list[Rule]:
@@ -599,12 +603,12 @@ def parse_wait_for(text: str) -> list[Rule]:
 
 
 def _all(rules: Sequence[Rule]) -> Rule:
-    def rule(look: Look) -> Verdict:
+    def rule(look: Look) -> Readiness:
         verdicts = [item(look) for item in rules]
         waiting = [verdict for verdict in verdicts if not verdict.ready]
         if not waiting:
             return READY
-        return Verdict(
+        return Readiness(
             ready=False,
             message=waiting[0].message,
             errors=tuple(error for verdict in waiting for error in verdict.errors),

@@ -19,7 +19,11 @@ from railhead.lab.engine.provider import (
     readiness,
 )
 from railhead.lab.engine.provider.client import NoMatchError, load_kubeconfig
-from railhead.lab.engine.provider.objects import Objects, OperationError, PreviewUnavailableError
+from railhead.lab.engine.provider.objects import (
+    ObjectOperations,
+    OperationError,
+    PreviewUnavailableError,
+)
 from railhead.lab.engine.provider.plugin import VERSION, KubernetesPlugin, reporting
 from railhead.lab.engine.provider.state import (
     API_VERSION,
@@ -385,7 +389,7 @@ class KubernetesProvider(KubernetesPlugin):
             inputs=properties.encode(result, secrets=self.accept_secrets),
         )
 
-    def _served(self, objects: Objects, obj: Mapping[str, Any]) -> bool:
+    def _served(self, objects: ObjectOperations, obj: Mapping[str, Any]) -> bool:
         return objects.exists_kind(obj)
 
     def _read_unreachable(
