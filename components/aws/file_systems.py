@@ -113,6 +113,8 @@ class Lustre(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(
                 parent=self,
                 protect=args.deletion_protection,
+                # EFA fixes it at creation; the provider would ask FSx to change it.
+                replace_on_changes=["perUnitStorageThroughput"] if wanted.efa else [],
                 depends_on=[rule for group in groups for rule in group.ready],
                 # Not the provider's 30 minutes (terraform-provider-aws, lustre_file_system.go): a
                 # last backup of tens of TiB comes before the file system goes.

@@ -1370,11 +1370,13 @@ class TestStorage:
         assert inputs["efaEnabled"] is True
         assert inputs["metadataConfiguration"] == {"mode": "USER_PROVISIONED", "iops": 12000}
         assert "p5-prod-aws-efa-group-id" in inputs["securityGroupIds"]
+        assert named(prod, LUSTRE).manner["replaced for"] == ["perUnitStorageThroughput"]
         assert inputs["subnetIds"] == "p5-prod-aws-network-private-us-east-2a-id"
 
     def test_without_efa_it_stays_out_of_the_fabrics_group(self, modest: Recording) -> None:
         inputs = named(modest, LUSTRE).inputs
         assert inputs["efaEnabled"] is False
+        assert not named(modest, LUSTRE).manner["replaced for"]
         assert inputs["securityGroupIds"] == ["p5-prod-aws-lustre-lustre-access-group-id"]
 
     def test_a_claim_on_lustre_has_a_volume_that_waits_for_it(self, prod: Recording) -> None:

@@ -146,7 +146,9 @@ def _storage(row: LustreFileSystem | ElasticFileSystem, cluster: AwsCluster) -> 
     metadata = row.metadata.iops if isinstance(row.metadata, ProvisionedMetadata) else 0
     return MadeWith(
         fixed=of_all
-        | {"availability_zone": zone, "subnet": _subnet(zone, cluster), "efa": row.efa},
+        | {"availability_zone": zone, "subnet": _subnet(zone, cluster), "efa": row.efa}
+        # Of others it changes in place (FSx user guide, EFA-enabled file systems).
+        | ({"throughput": row.throughput} if row.efa else {}),
         grows={"capacity_gib": row.capacity_gib, "metadata.iops": metadata},
     )
 

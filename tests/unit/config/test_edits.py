@@ -242,6 +242,12 @@ ALL = ["data", "jobs", "quota"]
 # Shipped stack, edit, what is told, what the file must say; nothing where it cannot be allowed.
 BELOW: dict[str, tuple[str, Change, str, list[dict[str, Any]]]] = {
     "efa off": ("aws-p5en-block", storage(0, efa=False), "efa True to False", [LUSTRE, H200]),
+    "another throughput over EFA": (
+        "aws-p5-prod",
+        storage(0, throughput=500),
+        "throughput 250 to 500",
+        [LUSTRE],
+    ),
     "fewer operations": (
         "aws-p5-prod",
         lambda raw: raw["platform"]["storage"][0]["metadata"].update(iops=6000),
