@@ -177,15 +177,16 @@ def _group_name(resources: Sequence[NodeGroupResource]) -> str:
     return str(groups[0].name)
 
 
-def _limits(rounds: int) -> pulumi.CustomTimeouts:
-    """Return the time limits of a group whose update replaces its nodes in ``rounds``.
+def _limits(nodes: int) -> pulumi.CustomTimeouts:
+    """Return the time limits of a group whose update may replace its nodes one by one.
 
-    The provider's are an hour each (terraform-provider-aws, node_group.go). Of one round EKS takes
-    15 minutes at most to drain the nodes, and 15 for new ones to join once they run (EKS user
-    guide, managed-node-update-behavior and troubleshooting); between the two a machine with eight
-    GPUs stops, is checked and boots.
+    The provider's are an hour each, and it tells EKS of another `updateConfig` after an update of
+    image or template alone, so that the first one after a change has the old one
+    (terraform-provider-aws, node_group.go). Of each round EKS takes 15 minutes at most to drain the
+    nodes, and 15 for new ones to join once they run (EKS user guide, managed-node-update-behavior
+    and troubleshooting); between the two a machine with eight GPUs stops, is checked and boots.
     """
-    return pulumi.CustomTimeouts(create="2h", update=f"{1 + rounds}h", delete="2h")
+    return pulumi.CustomTimeouts(create="2h", update=f"{1 + nodes}h", delete="2h")
 
 
 def _repair(pool: AwsPool) -> NodeGroupNodeRepairConfigArgsDict:
@@ -314,7 +315,7 @@ class GpuPool(pulumi.ComponentResource):
                 parent=self,
                 depends_on=[*args.after, *args.nets.ready],
                 ignore_changes=left_alone,
-                custom_timeouts=_limits(-(-pool.nodes // pool.replaced_at_once)),
+                custom_timeouts=_limits(pool.nodes),
                 # Its name and its reserved capacity are taken while the old one is there.
                 delete_before_replace=True,
                 protect=args.deletion_protection,
