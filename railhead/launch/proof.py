@@ -26,6 +26,7 @@ _READER = (
     "base/errors.py",
     "base/finding.py",
     "base/verdict.py",
+    "base/version.py",
     *(f"nccl/{path.name}" for path in sorted((_ROOT / "nccl").glob("*.py"))),
 )
 
