@@ -1,0 +1,339 @@
+"""A cloud's provider in a twin: it refuses what the cloud refuses, and its nodes join the twin.
+
+It speaks the engine's protocol as the recorders do (:mod:`railhead.lab.recorders.recording`), and
+remembers what it made, so that a name can be taken and a deletion come too early. What it refuses
+and why are rows of truth, ids of which are in its answers.
+
+Run as ``python -m railhead.twin.cloud PACKAGE ENGINE_ADDRESS``; ``RAILHEAD_TWIN`` names the twin's
+settings.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+from google.protobuf import empty_pb2
+from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
+
+from railhead.lab.engine import serving
+from railhead.lab.engine.provider import properties
+from railhead.lab.engine.provider.client import KubeClient
+from railhead.lab.recorders.recording import JOURNAL, RecordingProvider
+from railhead.lab.recorders.shapes import fabricated
+from railhead.twin.helm import SETTINGS
+from railhead.twin.plane import client_of
+from railhead.twin.refusals import (
+    Account,
+    Made,
+    RefusedError,
+    fabric_interface,
+    on_create,
+    on_delete,
+    on_update,
+)
+
+#: How long a deletion waits for what depends on the thing; the clouds' providers have minutes.
+DEPENDANTS_S = 20.0
+
+
+class Cloud(RecordingProvider):
+    """One package's provider, with an account that remembers."""
+
+    def __init__(self, package: str, settings: Mapping[str, Any], journal: Path) -> None:
+        super().__init__(package, journal)
+        self._settings = settings
+        self._state = Path(settings["account"])
+        self._guard = threading.RLock()
+        self.account = Account.read(self._state)
+        self._groups: Callable[[str, Made, Made | None], None] = NodeGroups(settings).follow
+
+    def Create(self, request: Any, context: grpc.ServicerContext) -> Any:
+        """Make it, unless the cloud refuses."""
+        if request.preview:
+            return super().Create(request, context)
+        token, name = _token(request), request.urn.rsplit("::", 1)[-1]
+        inputs = properties.plain(properties.decode(request.properties))
+        made = Made(id=f"{name}-{uuid.uuid4().hex[:6]}", type=token, name=name, inputs=inputs)
+        with self._guard:
+            self._judged(context, lambda: on_create(self.account, made))
+            self._write("create", request.urn, inputs=inputs)
+            self.account.add(made)
+            self._save()
+        try:
+            self._groups("create", made, None)
+        except RefusedError as refused:
+            # As with the cloud: it is there, and failed.
+            self._abort(context, refused)
+        outputs = fabricated(token, name, properties.decode(request.properties))
+        outputs |= self._own(token, made)
+        return provider_pb2.CreateResponse(
+            id=made.id, properties=properties.encode(outputs, secrets=True)
+        )
+
+    def Update(self, request: Any, context: grpc.ServicerContext) -> Any:
+        """Change it in place, unless the cloud refuses."""
+        if request.preview:
+            return super().Update(request, context)
+        token, name = _token(request), request.urn.rsplit("::", 1)[-1]
+        inputs = properties.plain(properties.decode(request.news))
+        made = Made(id=request.id, type=token, name=name, inputs=inputs)
+        with self._guard:
+            before = self.account.find(request.id)
+            self._judged(context, lambda: on_update(self.account, before, made))
+            self.account.add(made)
+            self._save()
+        try:
+            self._groups("update", made, before)
+        except RefusedError as refused:
+            self._abort(context, refused)
+        response = super().Update(request, context)
+        outputs = properties.decode(response.properties) | self._own(token, made)
+        return provider_pb2.UpdateResponse(properties=properties.encode(outputs, secrets=True))
+
+    def Delete(self, request: Any, context: grpc.ServicerContext) -> Any:
+        """Take it away once nothing depends on it, or refuse."""
+        deadline = time.monotonic() + DEPENDANTS_S
+        made = self.account.find(request.id)
+        while made is not None:
+            try:
+                with self._guard:
+                    on_delete(self.account, made)
+                    self._groups("delete", made, None)
+                    self.account.drop(made.id)
+                    self._save()
+                break
+            except RefusedError as refused:
+                if time.monotonic() > deadline:
+                    self._abort(context, refused)
+            time.sleep(0.3)
+        self._write("delete", request.urn)
+        return empty_pb2.Empty()
+
+    def Invoke(self, request: Any, context: grpc.ServicerContext) -> Any:
+        """Answer from the account where it knows, else as the recorders do."""
+        arguments = properties.plain(properties.decode(request.args))
+        known = self._known(request.tok, arguments)
+        if known is None:
+            return super().Invoke(request, context)
+        result = getattr(provider_pb2, "InvokeResponse")()  # noqa: B009 - generated
+        getattr(result, "return").CopyFrom(properties.encode(known, secrets=True))
+        return result
+
+    def _known(self, token: str, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+        clusters = self.account.of("aws:eks/cluster:Cluster")
+        groups = self.account.of("aws:eks/nodeGroup:NodeGroup")
+        source = token.rpartition(":")[2] if token.startswith("aws:eks/") else ""
+        if source == "getClusters":
+            return {"id": "clusters", "names": [c.inputs["name"] for c in clusters]}
+        if source == "getNodeGroups":
+            names = [g.inputs["nodeGroupName"] for g in groups]
+            return {"id": "groups", "clusterName": arguments["clusterName"], "names": names}
+        if source == "getNodeGroup":
+            wanted = arguments["nodeGroupName"]
+            group = next(g for g in groups if g.inputs["nodeGroupName"] == wanted)
+            return {
+                "id": wanted,
+                "clusterName": arguments["clusterName"],
+                "nodeGroupName": wanted,
+                "scalingConfigs": [group.inputs["scalingConfig"]],
+            }
+        return None
+
+    def _own(self, token: str, made: Made) -> dict[str, Any]:
+        """Return outputs that lead to the twin."""
+        kind = token.rpartition(":")[2]
+        if kind == "Cluster" and token.startswith("aws:eks/"):
+            authority = self._settings["authority"]
+            return {
+                "endpoint": f"https://127.0.0.1:{self._settings['port']}",
+                "certificateAuthority": {"data": authority},
+            }
+        if kind == "Subnet":
+            return {"availabilityZone": made.inputs.get("availabilityZone", "")}
+        return {}
+
+    def _judged(self, context: grpc.ServicerContext, check: Callable[[], None]) -> None:
+        try:
+            check()
+        except RefusedError as refused:
+            self._abort(context, refused)
+
+    @staticmethod
+    def _abort(context: grpc.ServicerContext, refused: RefusedError) -> None:
+        context.abort(grpc.StatusCode.UNKNOWN, str(refused))
+
+    def _save(self) -> None:
+        self.account.write(self._state)
+
+
+@dataclass
+class NodeGroups:
+    """The nodes of EKS' node groups: they come, go and change as their group does."""
+
+    settings: Mapping[str, Any]
+    _clients: list[KubeClient] = field(default_factory=list)
+
+    def follow(self, operation: str, made: Made, before: Made | None) -> None:
+        """Bring the twin's nodes to what a group says, or an add-on's pods.
+
+        Raises:
+            RefusedError: no node of it can become ready, or an add-on has no node.
+        """
+        if made.type == "aws:eks/nodeGroup:NodeGroup":
+            self._group(operation, made, before)
+        elif made.type == "aws:eks/addon:Addon":
+            self._addon(operation, made)
+
+    def _client(self) -> KubeClient:
+        if not self._clients:
+            self._clients.append(client_of(Path(self.settings["kubeconfig"])))
+        return self._clients[0]
+
+    def _request(self, name: str, **more: Any) -> None:
+        """Ask the twin to do something with nodes; it has the hardware."""
+        folder = Path(self.settings["requests"])
+        file = folder / f"{time.time_ns()}-{uuid.uuid4().hex[:6]}"
+        temporary = file.with_suffix(".new")
+        temporary.write_text(json.dumps({"do": name, **more}))
+        temporary.replace(file.with_suffix(".json"))
+
+    def _group(self, operation: str, made: Made, before: Made | None) -> None:
+        account = Account.read(Path(self.settings["account"]))
+        name = made.inputs["nodeGroupName"]
+        if operation == "delete":
+            self._request("scale", group=name, nodes=0)
+            self._wait(name, 0)
+            return
+        template = account.find(str(made.inputs.get("launchTemplate", {}).get("id", "")))
+        subnet = account.find(str(made.inputs["subnetIds"][0]))
+        zone = str((subnet.inputs if subnet else {}).get("availabilityZone") or "us-east-2a")
+        interfaces = (template.inputs if template else {}).get("networkInterfaces") or ()
+        types = made.inputs.get("instanceTypes") or [
+            (template.inputs if template else {}).get("instanceType")
+        ]
+        nodes = int(made.inputs["scalingConfig"]["desiredSize"])
+        rolled = before is not None and (
+            before.inputs.get("launchTemplate") != made.inputs.get("launchTemplate")
+            or before.inputs.get("version") != made.inputs.get("version")
+        )
+        self._request(
+            "group",
+            group=name,
+            machine=types[0],
+            zone=zone,
+            labels=made.inputs.get("labels") or {},
+            taints=[
+                {"key": t["key"], "value": t.get("value") or "", "effect": _EFFECTS[t["effect"]]}
+                for t in made.inputs.get("taints") or ()
+            ],
+            capacity=made.inputs.get("capacityType") or "ON_DEMAND",
+            interfaces=len([i for i in interfaces if fabric_interface(i)]),
+            nodes=nodes,
+            rolled=rolled,
+        )
+        self._wait(name, nodes)
+
+    def _wait(self, group: str, nodes: int, limit_s: float = 60.0) -> None:
+        """Wait until so many nodes of a group are there."""
+        deadline = time.monotonic() + limit_s
+        query = {"labelSelector": f"eks.amazonaws.com/nodegroup={group}"}
+        while time.monotonic() < deadline:
+            members = (
+                self._client().request("GET", "/api/v1/nodes", query=query).body["items"] or []
+            )
+            if len(members) == nodes:
+                return
+            time.sleep(0.2)
+        raise RefusedError(
+            "aws.mng-join-timeout",
+            f"NodeCreationFailure: group {group} has not {nodes} nodes",
+        )
+
+    def _addon(self, operation: str, made: Made) -> None:
+        name = made.inputs["addonName"]
+        self._request("addon" if operation != "delete" else "addon-gone", addon=name)
+        if operation == "delete" or name != "coredns":
+            return
+        deadline = time.monotonic() + 45.0
+        path = "/apis/apps/v1/namespaces/kube-system/deployments/coredns"
+        while time.monotonic() < deadline:
+            with contextlib.suppress(Exception):
+                if self._client().request("GET", path).body["status"].get("availableReplicas"):
+                    return
+            time.sleep(0.3)
+        raise RefusedError(
+            "aws.addon-degraded", "coredns stays DEGRADED: InsufficientNumberOfReplicas, no node"
+        )
+
+
+_EFFECTS: Mapping[str, str] = {
+    "NO_SCHEDULE": "NoSchedule",
+    "NO_EXECUTE": "NoExecute",
+    "PREFER_NO_SCHEDULE": "PreferNoSchedule",
+}
+
+
+def _token(request: Any) -> str:
+    return str(request.type or request.urn.split("::")[2].rsplit("$", 1)[-1])
+
+
+def install(folder: Path, settings: Path, token: str, python: str, checkout: Path) -> None:
+    """Write the launchers of the clouds' providers, and of the commands that give tokens.
+
+    Args:
+        folder: first on the engine's PATH.
+        settings: the twin's settings file.
+        token: of the twin's administrator.
+        python: an interpreter that can import Railhead.
+        checkout: the folder from which it does.
+    """
+    boot = (
+        "import runpy, sys; sys.path[0] = sys.argv.pop(1); "
+        "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
+    )
+    for package in ("aws", "gcp"):
+        words = [python, "-c", boot, str(checkout), "railhead.twin.cloud", package]
+        launcher = folder / f"pulumi-resource-{package}"
+        launcher.write_text(
+            "#!/bin/sh\nRAILHEAD_ENGINE_PID=$PPID\nexport RAILHEAD_ENGINE_PID\n"
+            f"{SETTINGS}={shlex.quote(str(settings))}\nexport {SETTINGS}\n"
+            f'exec {shlex.join(words)} "$@"\n'
+        )
+        launcher.chmod(0o755)
+    credential = {
+        "apiVersion": "client.authentication.k8s.io/v1beta1",
+        "kind": "ExecCredential",
+        "status": {"token": token},
+    }
+    for command in ("aws", "gke-gcloud-auth-plugin"):
+        file = folder / command
+        file.touch(0o700)
+        file.write_text(f"#!/bin/sh\ncat <<'END'\n{json.dumps(credential)}\nEND\n")
+
+
+def main(argv: list[str]) -> None:
+    """Serve until the engine is done."""
+    package, *rest = argv
+    settings = json.loads(Path(os.environ[SETTINGS]).read_text())
+    provider = Cloud(package, settings, Path(os.environ[JOURNAL]))
+    serving.serve(
+        lambda server: provider_pb2_grpc.add_ResourceProviderServicer_to_server(provider, server),
+        argv=rest,
+        on_stop=lambda: None,
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,149 @@
+"""Nodes of groups and pods of add-ons, as a cloud brings them into the cluster.
+
+The cloud's provider is a process of the engine's; it leaves its requests in a folder, and the twin
+carries them out in its loop.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from railhead.twin import machines
+from railhead.twin.truth import Node, Taint
+from railhead.twin.world import PLAYER, Body, World
+
+EVERYWHERE = [{"operator": "Exists"}]
+_CRITICAL = [{"key": "CriticalAddonsOnly", "operator": "Exists"}]
+_DRIVERS: Mapping[str, str] = {
+    "aws-fsx-csi-driver": "fsx.csi.aws.com",
+    "aws-efs-csi-driver": "efs.csi.aws.com",
+    "aws-ebs-csi-driver": "ebs.csi.aws.com",
+}
+
+
+@dataclass
+class Joining:
+    """Requests of a cloud's provider, carried out in their order.
+
+    Args:
+        folder: where they lie.
+        world: the cluster.
+        add: makes a node.
+        remove: takes a node away with its pods.
+    """
+
+    folder: Path
+    world: World
+    add: Callable[[Node], None]
+    remove: Callable[[str], None]
+    _groups: dict[str, dict[str, Node]] = field(default_factory=dict)
+
+    def turn(self) -> None:
+        """Carry out what there is."""
+        for file in sorted(self.folder.glob("*.json")):
+            request = json.loads(file.read_text())
+            {
+                "group": self._group,
+                "scale": self._scale,
+                "addon": self._addon,
+                "addon-gone": self._addon_gone,
+            }[request["do"]](request)
+            file.unlink()
+
+    def _group(self, request: Mapping[str, Any]) -> None:
+        name, there = request["group"], self._groups.setdefault(request["group"], {})
+        if request["rolled"]:
+            self._scale({"group": name, "nodes": 0})
+        wanted = {}
+        for number in range(int(request["nodes"])):
+            node = machines.on_aws(
+                group=name,
+                machine=request["machine"],
+                zone=request["zone"],
+                number=number,
+                labels=request["labels"],
+                taints=[Taint(**taint) for taint in request["taints"]],
+                capacity=request["capacity"],
+                efa=int(request["interfaces"]),
+            )
+            wanted[node.name] = node
+        for gone in sorted(set(there) - set(wanted)):
+            self.remove(gone)
+            there.pop(gone)
+        for node in wanted.values():
+            if node.name not in there:
+                self.add(node)
+            elif there[node.name] != node:
+                self._changed(there[node.name], node)
+            there[node.name] = node
+
+    def _changed(self, before: Node, node: Node) -> None:
+        """Set labels and taints of a node that is there, as EKS does in place."""
+        body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node.name}}
+        labels: dict[str, Any] = dict.fromkeys(set(before.labels) - set(node.labels))
+        self.world.patch(
+            body,
+            {
+                "metadata": {"labels": labels | dict(node.labels)},
+                "spec": {"taints": [t.model_dump() for t in node.taints]},
+            },
+        )
+        self.world.hardware[node.name] = node
+
+    def _scale(self, request: Mapping[str, Any]) -> None:
+        there = self._groups.get(request["group"], {})
+        for name in sorted(there)[int(request["nodes"]) :]:
+            self.remove(name)
+            there.pop(name)
+
+    def _addon(self, request: Mapping[str, Any]) -> None:
+        for body in addon(request["addon"]):
+            self.world.apply(body)
+
+    def _addon_gone(self, request: Mapping[str, Any]) -> None:
+        for body in addon(request["addon"]):
+            self.world.delete(body)
+
+
+def addon(name: str) -> list[Body]:
+    """Return the pods of an EKS add-on: on every node, or a few anywhere."""
+    if name == "coredns":
+        return [_workload("Deployment", "coredns", _CRITICAL, replicas=2)]
+    driver = _DRIVERS.get(name)
+    if driver is None:
+        return [_workload("DaemonSet", name, EVERYWHERE)]
+    return [
+        _workload("Deployment", f"{name}-controller", _CRITICAL, role="provisioner", driver=driver),
+        _workload("DaemonSet", f"{name}-node", EVERYWHERE, role="mounter", driver=driver),
+    ]
+
+
+def _workload(
+    kind: str,
+    name: str,
+    tolerations: list[dict[str, str]],
+    *,
+    replicas: int = 1,
+    role: str = "",
+    driver: str = "",
+) -> Body:
+    labels = {"app": name, **({PLAYER: role} if role else {})}
+    annotations = {"twin.railhead.dev/driver": driver} if driver else {}
+    spec: Body = {
+        "selector": {"matchLabels": {"app": name}},
+        "template": {
+            "metadata": {"labels": labels, "annotations": annotations},
+            "spec": {
+                "tolerations": tolerations,
+                "containers": [{"name": "main", "image": name}],
+            },
+        },
+    }
+    if kind == "Deployment":
+        spec["replicas"] = replicas
+    metadata = {"name": name, "namespace": "kube-system"}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": spec}

@@ -1,0 +1,330 @@
+"""The steps of a stack's rehearsal, in the order in which operators and researchers meet them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from railhead.contract import ClusterContract
+from railhead.gate.state import ANNOTATION, LABEL, READY
+from railhead.resolve.cluster import resolve
+from railhead.twin import jobs, machines
+from railhead.twin.edits import EDITS, Edit
+from railhead.twin.jobs import Example
+from railhead.twin.steps import FailedError, SkippedError, Step
+from railhead.twin.twin import Ran, Twin
+from railhead.twin.world import is_ready
+
+#: How long each command of the engine may take here; a cluster of real machines has its hours.
+UP_S, AGAIN_S, DESTROY_S, EDIT_S = 150.0, 60.0, 120.0, 90.0
+_GATE_S, _BACK_S = 40.0, 60.0
+UP, AGAIN, NODES, DESTROY = "up", "up-again", "nodes", "destroy"
+#: Steps without which no other makes sense.
+NEEDED = frozenset({UP})
+
+
+@dataclass
+class Programme:
+    """The steps of one twin.
+
+    Args:
+        twin: where they happen.
+        progress: called with a line on what goes on.
+    """
+
+    twin: Twin
+    progress: Callable[[str], None] = lambda _: None
+    _steady: tuple[Example, dict[str, str]] | None = None
+    _launched: int = field(default=0)
+
+    @property
+    def contract(self) -> ClusterContract:
+        """The stack's contract."""
+        return resolve(self.twin.cluster).contract
+
+    def steps(self) -> Iterator[Step]:
+        """Yield every step."""
+        contract = self.contract
+        mine = list(jobs.examples(self.twin.checkout, contract))
+        yield Step(name=UP, does="the first `pulumi up`", run=self.up)
+        yield Step(name=AGAIN, does="`pulumi up` again changes nothing", run=self.again)
+        yield Step(name=NODES, does="every node proves itself to the gate", run=self.nodes)
+        for example in mine:
+            yield Step(
+                name=f"job:{example.runtime.name}:{example.queue.name}",
+                does=example.title,
+                run=partial(self.job, example),
+            )
+        if mine:
+            yield Step(
+                name="gang",
+                does="a gang of all nodes that its queue may take",
+                run=partial(self.gang, mine[0]),
+            )
+            yield Step(
+                name="node-lost",
+                does="a node goes under a gang, which runs again without it",
+                run=partial(self.node_lost, mine[0]),
+            )
+        for edit in EDITS:
+            yield Step(
+                name=f"edit:{edit.name}",
+                does=edit.does,
+                run=partial(self.edit, edit, mine),
+            )
+        yield Step(name=DESTROY, does="`pulumi destroy` to the end", run=self.destroy)
+
+    # -- the stack --------------------------------------------------------------------------------
+
+    def up(self) -> str:
+        """Make the stack."""
+        ran = self._engine("up", "--yes", "--skip-preview", limit_s=UP_S)
+        return f"{_count(ran)} resources"
+
+    def again(self) -> str:
+        """Make it once more."""
+        ran = self.twin.engine(
+            "up",
+            "--yes",
+            "--skip-preview",
+            "--expect-no-changes",
+            limit_s=AGAIN_S,
+            progress=self.progress,
+        )
+        if ran.status:
+            raise FailedError(f"a second `up` is not without change: {_why(ran)}")
+        return "no change"
+
+    def nodes(self) -> str:
+        """Wait until each node that is there has passed the gate."""
+        deadline = time.monotonic() + _GATE_S
+        while True:
+            look = self.twin.world.look()
+            gated = [n for n, m in self.twin.world.hardware.items() if m.gpus]
+            if not gated:
+                raise SkippedError("no node with GPUs is there yet")
+            open_ = {
+                name: look.nodes[name]["metadata"]
+                for name in gated
+                if look.nodes[name]["metadata"]["labels"].get(LABEL) != READY
+            }
+            if not open_:
+                return f"{len(gated)} nodes"
+            if time.monotonic() > deadline:
+                name, metadata = min(open_.items(), key=lambda item: item[0])
+                note = metadata.get("annotations", {}).get(ANNOTATION) or "no gate has looked at it"
+                raise FailedError(
+                    f"{len(open_)} of {len(gated)} nodes do not pass the gate; {name}: {note}"
+                )
+            time.sleep(0.5)
+
+    def destroy(self) -> str:
+        """Take it all away, claims kept."""
+        self._end_steady()
+        self._unprotected()
+        ran = self._engine("destroy", "--yes", "--skip-preview", limit_s=DESTROY_S)
+        left = [
+            n["metadata"]["name"]
+            for n in self.twin.world.list("v1", "Namespace")
+            if n["metadata"].get("deletionTimestamp")
+        ]
+        if left:
+            raise FailedError(f"namespaces stay behind in Terminating: {', '.join(left)}")
+        return f"{_count(ran)} resources"
+
+    def _unprotected(self) -> None:
+        """Do what the documentation says before a protected stack goes."""
+        platform: Any = self.twin.cluster.platform
+        if not getattr(platform, "deletion_protection", False):
+            return
+
+        def off(section: dict[str, Any]) -> None:
+            section.pop("removals", None)
+            section["platform"]["deletion_protection"] = False
+
+        self.twin.change(off)
+        self._engine("up", "--yes", "--skip-preview", limit_s=EDIT_S)
+
+    # -- jobs -------------------------------------------------------------------------------------
+
+    def job(self, example: Example) -> str:
+        """Run a job of two nodes to its end."""
+        self._takes_nodes(example)
+        least = example.runtime.only_nodes or min(2, example.pool.nodes)
+        name = self._name()
+        jobs.launch(self.twin, example, name, least)
+        try:
+            pods = jobs.runs(self.twin, example, name, least)
+            jobs.placed(self.twin, self.contract, example, pods)
+            jobs.end(self.twin, example, name)
+        finally:
+            jobs.cancel(self.twin, example, name)
+        return f"{least} nodes: {', '.join(sorted(p['spec']['nodeName'] for p in pods))}"
+
+    def gang(self, example: Example) -> str:
+        """Run a gang as large as its queue may be."""
+        self._takes_nodes(example)
+        nodes = example.runtime.max_nodes or example.pool.nodes
+        nodes = min(nodes, self._most(example))
+        name = self._name()
+        jobs.launch(self.twin, example, name, nodes)
+        try:
+            pods = jobs.runs(self.twin, example, name, nodes)
+            jobs.placed(self.twin, self.contract, example, pods)
+        finally:
+            jobs.cancel(self.twin, example, name)
+        return f"{nodes} nodes"
+
+    def node_lost(self, example: Example) -> str:
+        """Take a node away under a gang of two."""
+        self._takes_nodes(example)
+        if example.pool.nodes < 3:
+            raise SkippedError("the pool has no node to spare")
+        name = self._name()
+        jobs.launch(self.twin, example, name, 2)
+        try:
+            pods = jobs.runs(self.twin, example, name, 2)
+            lost = pods[0]["spec"]["nodeName"]
+            machine = self.twin.world.hardware[lost]
+            self.twin.remove(lost)
+            deadline = time.monotonic() + _BACK_S
+            while True:
+                now = jobs.pods_of(self.twin.client, example.queue.namespace, name)
+                on = {p["spec"].get("nodeName") for p in now if is_ready(p)}
+                if len(now) == 2 and len(on) == 2 and lost not in on:
+                    break
+                if time.monotonic() > deadline:
+                    raise FailedError(
+                        f"{lost} went {_BACK_S:.0f} s ago, and the job does not run on others: "
+                        f"{jobs.why(self.twin, example, name, now, 2)}"
+                    )
+                time.sleep(0.3)
+            self.twin.add(machine)
+        finally:
+            jobs.cancel(self.twin, example, name)
+        return f"{lost} went; the gang is on {', '.join(sorted(str(n) for n in on))}"
+
+    def _most(self, example: Example) -> int:
+        """Return the nodes of a gang's pool that are there and that its team may have."""
+        there = sum(1 for machine in self.twin.world.hardware.values() if machine.gpus)
+        for team in self.twin.cluster.teams:
+            if team.name == example.queue.team:
+                for share in team.shares:
+                    if share.pool == example.pool.name:
+                        others = example.pool.nodes - share.nodes
+                        lent = share.borrow if share.borrow is not None else others
+                        idle = sum(
+                            (s.lend if s.lend is not None else s.nodes)
+                            for other in self.twin.cluster.teams
+                            if other.name != team.name
+                            for s in other.shares
+                            if s.pool == share.pool
+                        )
+                        there = min(there, share.nodes + min(lent, idle))
+        return there
+
+    def _takes_nodes(self, example: Example) -> None:
+        there = [m for m in self.twin.world.hardware.values() if self._is_of(m.labels, example)]
+        if not there:
+            raise SkippedError(f"pool {example.pool.name} has no node before a job waits for one")
+
+    @staticmethod
+    def _is_of(labels: Mapping[str, str], example: Example) -> bool:
+        return all(labels.get(k) == v for k, v in example.pool.node_selector.items())
+
+    def _name(self) -> str:
+        self._launched += 1
+        return f"rehearsal-{self._launched}"
+
+    # -- edits ------------------------------------------------------------------------------------
+
+    def edit(self, edit: Edit, mine: Sequence[Example]) -> str:
+        """Make an edit, `up`, and see that a job that ran before runs on untouched."""
+        if mine and self._steady is None:
+            self._steady = self._begin_steady(mine)
+        before = self.twin.laid.stack_file.read_text()
+        cluster = self.twin.cluster
+        try:
+            self.twin.change(edit.change)
+            if self.twin.cluster.platform.kind == "existing" and edit.nodes:
+                self._site_follows()
+            ran = self._engine("up", "--yes", "--skip-preview", limit_s=EDIT_S)
+        except BaseException:
+            self.twin.laid.stack_file.write_text(before)
+            self.twin.cluster = cluster
+            raise
+        if edit.keeps_jobs:
+            self._untouched()
+        else:
+            self._end_steady()
+        return (
+            ", ".join(f"{count} {word}" for word, count in ran.operations.items() if word != "same")
+            or "no change"
+        )
+
+    def _begin_steady(self, mine: Sequence[Example]) -> tuple[Example, dict[str, str]] | None:
+        example = mine[0]
+        try:
+            self._takes_nodes(example)
+        except SkippedError:
+            return None
+        nodes = example.runtime.only_nodes or min(2, example.pool.nodes)
+        jobs.launch(self.twin, example, "steady", nodes)
+        try:
+            pods = jobs.runs(self.twin, example, "steady", nodes)
+        except FailedError:
+            jobs.cancel(self.twin, example, "steady")
+            raise
+        return example, {p["metadata"]["uid"]: p["metadata"]["name"] for p in pods}
+
+    def _end_steady(self) -> None:
+        if self._steady is not None:
+            jobs.cancel(self.twin, self._steady[0], "steady")
+            self._steady = None
+
+    def _untouched(self) -> None:
+        if self._steady is None:
+            return
+        example, before = self._steady
+        now = {
+            p["metadata"]["uid"]
+            for p in jobs.pods_of(self.twin.client, example.queue.namespace, "steady")
+        }
+        if lost := [name for uid, name in before.items() if uid not in now]:
+            self._end_steady()
+            raise FailedError(f"the edit ended a running job: its pod {lost[0]} is gone")
+
+    def _site_follows(self) -> None:
+        """Let the site add or take nodes before the stack's file says so."""
+        wanted = {node.name: node for node in machines.standing(self.twin.cluster)}
+        there = set(self.twin.world.hardware)
+        for name in sorted(set(wanted) - there):
+            self.twin.add(wanted[name])
+        for name in sorted(there - set(wanted)):
+            self.twin.remove(name)
+
+    def _engine(self, *arguments: str, limit_s: float) -> Ran:
+        ran = self.twin.engine(*arguments, limit_s=limit_s, progress=self.progress)
+        if ran.status:
+            raise FailedError(f"`pulumi {arguments[0]}` failed: {_why(ran)}")
+        return ran
+
+
+def _count(ran: Ran) -> int:
+    return sum(count for word, count in ran.operations.items() if word != "same")
+
+
+def _why(ran: Ran) -> str:
+    """Return the engine's errors, or what it waited for."""
+    if ran.waiting:
+        return (
+            f"after {ran.seconds:.0f} s it still waited for: {'; '.join(ran.waiting[:4])}"
+            f"{' and others' if len(ran.waiting) > 4 else ''}"
+        )
+    errors = [e for e in ran.errors if not e.endswith(("update failed", "preview failed"))]
+    if errors:
+        return " | ".join(" ".join(error.split())[:600] for error in errors[:3])
+    return " ".join(ran.text.split())[-600:]
