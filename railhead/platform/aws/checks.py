@@ -253,11 +253,17 @@ def _network(cluster: AwsCluster) -> Iterator[Problem]:
     behind = network.transit_gateway.cidrs if network.transit_gateway else ()
     for path, _, text in knowing(behind, "platform.network.transit_gateway.cidrs", str):
         other = ipaddress.ip_network(text)
-        if other.version == 4 and other.overlaps(block):
+        if other.version != 4:
+            yield path, _not_ipv4(text)
+        elif other.overlaps(block):
             yield (
                 path,
                 f"{text!r} overlaps the VPC's own {str(block)!r}; it could not be reached",
             )
+
+
+def _not_ipv4(text: str) -> str:
+    return f"{text!r} is no IPv4 block, and cluster and VPC have no other addresses"
 
 
 def _addresses(cluster: AwsCluster) -> Iterator[Problem]:
@@ -290,6 +296,8 @@ def _endpoint(cluster: AwsCluster) -> Iterator[Problem]:
                 path,
                 f"{text!r} is the whole internet; name the networks that may reach the API server",
             )
+        elif ipaddress.ip_network(text).version != 4:
+            yield path, _not_ipv4(text)
     public = cluster.platform.endpoint.kind == "public"
     if public and len(open_to) > aws.ENDPOINT_CIDRS:
         yield (

@@ -480,6 +480,18 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
     ),
     (
         PROD,
+        put(PLATFORM, "endpoint", "from_cidrs", 0, value="fd00:1::/32"),
+        "platform.endpoint.from_cidrs[0]: 'fd00:1::/32' is no IPv4 block, and cluster and VPC have "
+        "no other addresses",
+    ),
+    (
+        PROD,
+        put(PLATFORM, "network", "transit_gateway", "cidrs", 0, value="fd00:1::/32"),
+        "platform.network.transit_gateway.cidrs[0]: 'fd00:1::/32' is no IPv4 block, and cluster "
+        "and VPC have no other addresses",
+    ),
+    (
+        PROD,
         lambda raw: raw["pools"][0].update(repair=False, repair_at_once=1),
         "pools[0].repair_at_once: has no effect with `repair: false`; remove one of the two",
     ),
