@@ -147,3 +147,7 @@ def _workload(
         spec["replicas"] = replicas
     metadata = {"name": name, "namespace": "kube-system"}
     return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+#: The rows of truth that nodes of groups and add-ons follow.
+ROWS: tuple[str, ...] = ("aws.mng-delete", "aws.mng-join-timeout", "aws.addon-degraded")

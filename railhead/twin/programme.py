@@ -249,7 +249,7 @@ class Programme:
         cluster = self.twin.cluster
         try:
             self.twin.change(edit.change)
-            if self.twin.cluster.platform.kind == "existing" and edit.nodes:
+            if edit.nodes:
                 self._site_follows()
             ran = self._engine("up", "--yes", "--skip-preview", limit_s=EDIT_S)
         except BaseException:
@@ -298,7 +298,12 @@ class Programme:
             raise FailedError(f"the edit ended a running job: its pod {lost[0]} is gone")
 
     def _site_follows(self) -> None:
-        """Let the site add or take nodes before the stack's file says so."""
+        """Add or take nodes before the stack's file says so, as documentation asks operators to."""
+        pool = self.twin.cluster.pools[0]
+        if self.twin.cluster.platform.kind == "aws":
+            self.twin.scale(f"{self.twin.cluster.name}-{pool.name}", pool.nodes)
+        if self.twin.cluster.platform.kind != "existing":
+            return
         wanted = {node.name: node for node in machines.standing(self.twin.cluster)}
         there = set(self.twin.world.hardware)
         for name in sorted(set(wanted) - there):

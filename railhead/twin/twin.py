@@ -29,6 +29,7 @@ from railhead.twin.joining import Joining
 from railhead.twin.managers import Managers
 from railhead.twin.plane import Plane, free_port, programs, resident, stages
 from railhead.twin.players import PLAYERS
+from railhead.twin.refusals import Account
 from railhead.twin.truth import Node
 from railhead.twin.world import Loop, World
 
@@ -109,6 +110,17 @@ class Twin:
             path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
             with contextlib.suppress(Exception):
                 self.client.request("DELETE", path, query={"gracePeriodSeconds": "0"})
+
+    def scale(self, group: str, nodes: int) -> None:
+        """Run so many nodes of an EKS node group, as `aws eks update-nodegroup-config` does."""
+        path = self.folder / "account.json"
+        account = Account.read(path)
+        for made in account.of("aws:eks/nodeGroup:NodeGroup"):
+            if made.inputs["nodeGroupName"] == group:
+                made.inputs["scalingConfig"]["desiredSize"] = nodes
+        account.write(path)
+        request = {"do": "scale", "group": group, "nodes": nodes}
+        (self.folder / "requests" / f"{time.time_ns()}.json").write_text(json.dumps(request))
 
     def change(self, edit: Callable[[dict[str, Any]], None]) -> None:
         """Edit the stack's section in the twin's copy of its file.

@@ -122,7 +122,7 @@ class World:
 
     def label(self, node: Body, labels: Mapping[str, str | None]) -> None:
         """Set labels of a node, None takes one away; nothing if they are so."""
-        has = node["metadata"].get("labels") or {}
+        has = node["metadata"].setdefault("labels", {})
         change = {key: value for key, value in labels.items() if has.get(key) != value}
         if change:
             self.patch(_node(node), {"metadata": {"labels": change}})

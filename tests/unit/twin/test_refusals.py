@@ -1,0 +1,197 @@
+"""Refusals: the cloud says no where a row of truth says that it does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railhead.twin.refusals import (
+    UNIQUE,
+    Account,
+    Made,
+    RefusedError,
+    on_create,
+    on_delete,
+    on_update,
+)
+
+NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
+CLUSTER = "aws:eks/cluster:Cluster"
+SUBNET = "aws:ec2/subnet:Subnet"
+TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+SIZES = {"minSize": 0, "desiredSize": 1, "maxSize": 2}
+
+
+def made(kind: str, name: str = "x", /, **inputs: Any) -> Made:
+    return Made(id=f"{name}-id", type=kind, name=name, inputs=inputs)
+
+
+def account(*resources: Made) -> Account:
+    result = Account()
+    for resource in resources:
+        result.add(resource)
+    return result
+
+
+def refused(row: str) -> Any:
+    return pytest.raises(RefusedError, match=rf"\[{row}\]")
+
+
+@pytest.mark.parametrize("kind", sorted(UNIQUE))
+def test_a_name_that_is_taken_is_refused(kind: str) -> None:
+    rule = UNIQUE[kind]
+    inputs = {key: "same" for key in rule.keys} | {"scalingConfig": SIZES}
+    there = account(made(kind, "old", **inputs))
+    with refused(rule.row):
+        on_create(there, made(kind, "new", **inputs))
+    if kind not in (CLUSTER, NODE_GROUP):
+        on_create(there, made(kind, "new", **(inputs | {rule.keys[-1]: "other"})))
+
+
+def test_a_name_that_the_provider_makes_up_is_not_taken() -> None:
+    role = "aws:iam/role:Role"
+    on_create(account(made(role, "old")), made(role, "new"))
+
+
+def zones(*names: str) -> list[Made]:
+    return [made(SUBNET, f"s{n}", availabilityZone=name) for n, name in enumerate(names)]
+
+
+def cluster(*subnets: Made) -> Made:
+    return made(CLUSTER, "c", name="c", vpcConfig={"subnetIds": [s.id for s in subnets]})
+
+
+def test_a_cluster_in_one_zone_is_refused() -> None:
+    subnets = zones("a")
+    with refused("aws.cluster-two-az"):
+        on_create(account(*subnets), cluster(*subnets))
+
+
+def test_a_cluster_takes_no_zone_later() -> None:
+    subnets = zones("a", "b", "c")
+    with refused("aws.cluster-subnet-az"):
+        on_update(account(*subnets), cluster(*subnets[:2]), cluster(*subnets))
+
+
+def group(**more: Any) -> Made:
+    inputs = {"nodeGroupName": "g", "clusterName": "c", "scalingConfig": SIZES}
+    return made(NODE_GROUP, "g", **(inputs | more))
+
+
+def test_a_group_joins_no_cluster_without_a_network() -> None:
+    own = made(CLUSTER, "c", bootstrapSelfManagedAddons=False)
+    with refused("aws.mng-join-timeout"):
+        on_create(account(own), group())
+    cni = made("aws:eks/addon:Addon", "cni", addonName="vpc-cni")
+    on_create(account(own, cni), group())
+
+
+@pytest.mark.parametrize("sizes", [(2, 1, 3), (0, 4, 3), (0, 0, 0)])
+def test_sizes_out_of_order_are_refused(sizes: tuple[int, int, int]) -> None:
+    least, desired, most = sizes
+    config = {"minSize": least, "desiredSize": desired, "maxSize": most}
+    with refused("aws.ng-limits"):
+        on_create(account(), group(scalingConfig=config))
+    with refused("aws.ng-limits"):
+        on_update(account(), group(), group(scalingConfig=config))
+
+
+def test_kubernetes_spelling_of_a_taint_is_refused() -> None:
+    with refused("aws.ng-taint-effects"):
+        on_create(account(), group(taints=[{"key": "k", "effect": "NoSchedule"}]))
+
+
+def test_a_capacity_block_needs_a_template_of_its_market() -> None:
+    block = group(capacityType="CAPACITY_BLOCK", launchTemplate={"id": "t-id"})
+    with refused("aws.ng-cb-needs-lt"):
+        on_create(account(), block)
+    with refused("aws.ng-cb-market"):
+        on_create(account(made(TEMPLATE, "t")), block)
+    market = {"marketType": "capacity-block"}
+    placed = made(TEMPLATE, "t", instanceMarketOptions=market, placement={"groupName": "together"})
+    with refused("aws.cb-no-pg"):
+        on_create(account(placed), block)
+    on_create(account(made(TEMPLATE, "t", instanceMarketOptions=market)), block)
+
+
+@pytest.mark.parametrize(
+    ("places", "row"),
+    [
+        ([{"interfaceType": "efa-only"}], "aws.efa-primary"),
+        (
+            [
+                {"interfaceType": "efa"},
+                {"interfaceType": "efa-only", "deviceIndex": 1},
+            ],
+            "aws.efa-one-per-card",
+        ),
+        (
+            [
+                {"interfaceType": "interface", "associatePublicIpAddress": "true"},
+                {"interfaceType": "efa-only", "deviceIndex": 1},
+            ],
+            "aws.efa-public-ip",
+        ),
+    ],
+)
+def test_interfaces_that_ec2_refuses(places: list[dict[str, Any]], row: str) -> None:
+    with refused(row):
+        on_create(account(), made(TEMPLATE, networkInterfaces=places))
+
+
+def test_a_zone_has_one_mount_target_of_a_file_system() -> None:
+    target = "aws:efs/mountTarget:MountTarget"
+    subnets = zones("a", "a", "b")
+    there = account(*subnets, made(target, "old", fileSystemId="f", subnetId="s0-id"))
+    with refused("aws.dup-mount-target"):
+        on_create(there, made(target, "new", fileSystemId="f", subnetId="s1-id"))
+    on_create(there, made(target, "new", fileSystemId="f", subnetId="s2-id"))
+
+
+def test_lustre_does_not_shrink() -> None:
+    lustre = "aws:fsx/lustreFileSystem:LustreFileSystem"
+    with refused("aws.fsx-shrink"):
+        on_update(account(), made(lustre, storageCapacity=2400), made(lustre, storageCapacity=1200))
+
+
+@pytest.mark.parametrize(
+    ("first", "user", "row"),
+    [
+        (made(SUBNET, "s"), group(subnetIds=["s-id"]), "aws.subnet-dependency"),
+        (
+            made("aws:ec2/securityGroup:SecurityGroup", "s"),
+            made("aws:efs/mountTarget:MountTarget", securityGroups=["s-id"]),
+            "aws.sg-dependency",
+        ),
+        (made(CLUSTER, "c", name="c"), group(), "aws.cluster-delete-ng"),
+        (
+            made("aws:efs/fileSystem:FileSystem", "f"),
+            made("aws:efs/mountTarget:MountTarget", fileSystemId="f-id"),
+            "aws.efs-in-use",
+        ),
+        (
+            made("aws:ec2/internetGateway:InternetGateway", "i"),
+            made("aws:ec2/natGateway:NatGateway"),
+            "aws.igw-mapped",
+        ),
+        (
+            made("aws:ec2/placementGroup:PlacementGroup", "p", name="together"),
+            made(TEMPLATE, placement={"groupName": "together"}),
+            "aws.pg-in-use",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_nothing_goes_before_what_needs_it(first: Made, user: Made, row: str) -> None:
+    with refused(row):
+        on_delete(account(first, user), first)
+    on_delete(account(first), first)
+
+
+def test_an_account_is_what_it_was_when_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "account.json"
+    assert not Account.read(path).made
+    account(group()).write(path)
+    assert Account.read(path).of(NODE_GROUP) == [group()]
