@@ -83,7 +83,7 @@ def test_the_scatter_of_repeats_is_the_noise() -> None:
     assert change(runs(360, 360), runs(350)) is Change.WORSE
 
 
-def test_a_figure_without_a_limit_is_told_and_never_judged() -> None:
+def test_figure_without_a_limit_is_reported_but_not_judged() -> None:
     rows = compare(
         [of(Measured(name="longest wait", value=3, unit="s"))],
         [of(Measured(name="longest wait", value=9, unit="s"))],
@@ -94,7 +94,7 @@ def test_a_figure_without_a_limit_is_told_and_never_judged() -> None:
     assert not regressions(rows)
 
 
-def test_what_is_on_one_side_alone_is_told() -> None:
+def test_figures_on_one_side_only_are_reported() -> None:
     rows = compare([of(busbw(360))], [of(Measured(name="other", value=1))])
     assert {(r.what, r.change) for r in rows if r.what != "verdict"} == {
         ("busbw", Change.MISSING),
@@ -213,7 +213,7 @@ def test_false_alarms_and_finds_of_random_comparisons(runs: int) -> None:
     assert sum(told_worse(rng, 0.15, runs) for _ in range(times)) >= 57
 
 
-def test_what_is_kept_is_found_by_cluster_hardware_and_version(tmp_path: Path) -> None:
+def test_baseline_is_chosen_by_cluster_hardware_and_version(tmp_path: Path) -> None:
     north = of(busbw(360))
     kept = [
         keep(north, tmp_path),
@@ -236,14 +236,14 @@ def test_what_is_kept_is_found_by_cluster_hardware_and_version(tmp_path: Path) -
         read(tmp_path / "none")
 
 
-def test_a_baseline_that_was_changed_is_no_baseline(tmp_path: Path) -> None:
+def test_changed_baseline_is_refused(tmp_path: Path) -> None:
     path = keep(of(busbw(360)), tmp_path)
     path.write_text(path.read_text().replace("360.0", "160.0"))
     with pytest.raises(signing.ChangedError):
         read(tmp_path)
 
 
-def test_what_is_not_alike_is_named() -> None:
+def test_differences_are_named() -> None:
     item = of(busbw(1))
     assert baselines.unlike([item, of(busbw(2), railhead="9", cluster="south")]) == []
     for other in (

@@ -76,13 +76,13 @@ def test_what_is_not_there_is_refused(cluster: Cluster, asked: dict[str, Any], s
         discover.facts(cluster, **asked)
 
 
-def test_what_takes_a_node_away_is_words_as_in_a_shell(cluster: Cluster) -> None:
+def test_command_that_removes_a_node_is_split_like_a_shells(cluster: Cluster) -> None:
     facts = discover.facts(cluster, may_lose=["gpu-1"], lose_with="sh -c 'off $0'")
     assert (facts.may_lose, facts.lose_with) == (("gpu-1",), ("sh", "-c", "off $0"))
     assert discover.facts(cluster).may_lose == ()
 
 
-def test_no_node_that_is_ready_is_said(api: Api, cluster: Cluster) -> None:
+def test_lack_of_ready_nodes_is_reported(api: Api, cluster: Cluster) -> None:
     for name in ("gpu-0", "gpu-1"):
         api.objects[f"/api/v1/nodes/{name}"]["spec"] = {"unschedulable": True}
     with pytest.raises(PrerequisiteError, match="no node of pool 'gpu' is ready"):
@@ -99,7 +99,7 @@ def test_the_lowest_priority_is_taken(api: Api, cluster: Cluster) -> None:
     assert discover.facts(cluster).priority == "spare"
 
 
-def test_what_lies_idle(api: Api, cluster: Cluster) -> None:
+def test_idle_nodes(api: Api, cluster: Cluster) -> None:
     facts = discover.facts(cluster)
     behind = api.objects["/apis/kueue.x-k8s.io/v1beta2/clusterqueues/training"]
     (taken,) = behind["status"]["flavorsReservation"][0]["resources"]
@@ -110,7 +110,7 @@ def test_what_lies_idle(api: Api, cluster: Cluster) -> None:
     assert discover.idle(cluster, facts) is None
 
 
-def test_who_the_cluster_is(api: Api, cluster: Cluster) -> None:
+def test_identity_of_the_cluster(api: Api, cluster: Cluster) -> None:
     api.put("/api/v1/namespaces", {"metadata": {"name": "kube-system", "uid": "u-1"}})
     assert discover.identity(cluster) == "u-1"
     api.refusals["GET", "/api/v1/namespaces/kube-system"] = (403, "no")
@@ -146,7 +146,7 @@ def test_a_job_is_noted_before_it_is_created_and_deleted_after(api: Api, site: T
     assert site.used() == 0
 
 
-def test_what_an_interrupted_run_left_is_taken_away(api: Api, site: Testbed) -> None:
+def test_leftovers_of_an_interrupted_run_are_removed(api: Api, site: Testbed) -> None:
     for _ in range(2):
         site.submit("gang", nodes=1, command=["torchrun", "x"])
     with (site.folder / "made.jsonl").open("a") as diary:
@@ -157,7 +157,7 @@ def test_what_an_interrupted_run_left_is_taken_away(api: Api, site: Testbed) -> 
     assert not (site.folder / "made.jsonl").exists()
 
 
-def test_what_cannot_be_taken_away_stays_in_the_diary(api: Api, site: Testbed) -> None:
+def test_leftovers_that_cannot_be_removed_stay_in_the_diary(api: Api, site: Testbed) -> None:
     first = site.submit("gang", nodes=1, command=["torchrun", "x"])
     second = site.submit("gang", nodes=1, command=["torchrun", "x"])
     path = kube.trainjobs("training", first.name)
@@ -205,7 +205,7 @@ def test_a_plan_runs_nothing(
         (["--sign", "none"], "none"),
     ],
 )
-def test_a_mistake_is_told_before_the_cluster_is_asked(
+def test_mistake_is_reported_before_the_cluster_is_queried(
     api: Api, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], says: str
 ) -> None:
     code = run(["accept", *words, "--kubeconfig", str(api.kubeconfig(tmp_path))])

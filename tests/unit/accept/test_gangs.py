@@ -121,7 +121,7 @@ def without_admission(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def half_for_one_version(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One pod of a gang is on a node, and the other has no place: at one version only."""
+    """Give one pod of a gang a node and the other no place, at one version only."""
     place = at(rows, gang=name("gang-0-1"), kind="pod", node="n")
     bound, other = rows[place], rows[place + 1]
     refused = other | {"node": "", "refused": True, "rv": bound["rv"] + 0}
@@ -130,7 +130,7 @@ def half_for_one_version(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def two_over_capacity(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Two gangs of two are admitted to two nodes for one version."""
+    """Admit two gangs of two to two nodes for one version."""
     place = at(rows, gang=name("gang-0-1"), kind="pod", node="n")
     row = rows[place] | {"kind": "gang", "gang": name("gang-0-2"), "size": 2, "reserved": True}
     row |= {"charged": 2, "pod": "", "node": "", "phase": "", "index": 0}
@@ -201,7 +201,7 @@ def test_a_deadlock_of_halves_fails(facts: Facts) -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.5, 0.9])
-def test_a_record_that_is_cut_off_is_no_proof(facts: Facts, share: float) -> None:
+def test_truncated_record_proves_nothing(facts: Facts, share: float) -> None:
     rows = tape()
     result = CHECK.judge(competition(rows[: int(len(rows) * share)]), facts)
     assert result.verdict is Verdict.NOT_PROVEN
@@ -224,11 +224,11 @@ def cut(rows: list[dict[str, Any]], kind: str, stem: str, last: int = 1) -> list
         lambda rows: [rows[0], rows[1] | {"rv": rows[0]["rv"]}, *rows[2:]],
     ],
 )
-def test_a_record_that_lacks_a_thing_or_lies_is_no_proof(facts: Facts, edit: Edit) -> None:
+def test_incomplete_or_false_record_proves_nothing(facts: Facts, edit: Edit) -> None:
     assert CHECK.judge(competition(edit(tape())), facts).verdict is Verdict.NOT_PROVEN
 
 
-def test_pods_that_nobody_saw_are_no_gang(facts: Facts) -> None:
+def test_unseen_pods_are_not_a_gang(facts: Facts) -> None:
     result = CHECK.judge(competition(cut(tape(), "pod", "short", 8)), facts)
     assert result.verdict is Verdict.FAILED
     assert "never_whole" in result.summary
@@ -245,7 +245,7 @@ def test_pods_that_nobody_saw_are_no_gang(facts: Facts) -> None:
         ({"wanted": ()}, "not told apart"),
     ],
 )
-def test_what_was_not_asked_or_not_seen_is_no_proof(
+def test_unrequested_or_unseen_gangs_prove_nothing(
     facts: Facts, changed: dict[str, Any], says: str
 ) -> None:
     result = CHECK.judge(competition(tape(), **changed), facts)
@@ -260,7 +260,7 @@ def test_a_contest_without_anyone_who_waits_proves_nothing(facts: Facts) -> None
     assert "contended" in result.summary
 
 
-def test_a_number_that_is_none_is_refused() -> None:
+def test_malformed_number_is_refused() -> None:
     rows = tape()
     rows[3]["t"] = float("nan")
     with pytest.raises(ValueError, match="finite"):
@@ -276,7 +276,7 @@ def test_contests_come_from_their_seed_and_never_all_fit() -> None:
         assert all(gang.size <= places for contest in contests for gang in contest)
 
 
-def test_one_machine_is_no_place_for_a_contest(facts: Facts) -> None:
+def test_contest_needs_more_than_one_machine(facts: Facts) -> None:
     alone = Facts(
         contract=facts.contract,
         runtime=facts.runtime,

@@ -114,7 +114,7 @@ def test_an_example_that_does_not_run_fails(
         {"text": "another: file\n"},
     ],
 )
-def test_what_was_cut_off_or_another_job_is_no_proof(facts: Facts, changed: dict[str, Any]) -> None:
+def test_cut_off_or_foreign_logs_prove_nothing(facts: Facts, changed: dict[str, Any]) -> None:
     result = CHECK.judge(launches(facts, **changed), facts)
     assert result.verdict is Verdict.NOT_PROVEN
     assert result.remedy
@@ -153,7 +153,7 @@ def test_researchers_are_the_queues_teams_or_the_clusters(facts: Facts) -> None:
     assert groups_of(nobody, facts.queue) == ()
 
 
-def test_what_the_cluster_cannot_run_is_said(facts: Facts) -> None:
+def test_jobs_that_the_cluster_cannot_run_are_reported(facts: Facts) -> None:
     assert not CHECK.plan(facts).missing
     bare = facts.contract.model_copy(update={"runtimes": ()})
     assert "no runtime" in CHECK.plan(dataclasses.replace(facts, contract=bare)).missing
@@ -170,7 +170,7 @@ def test_without_examples_nothing_is_proven(
     assert CHECK.judge(empty, facts).verdict is Verdict.NOT_PROVEN
 
 
-def test_what_the_documentation_launches_is_among_them() -> None:
+def test_documented_launches_are_covered() -> None:
     """A page that shows another example has it accepted, too."""
     texts = [
         command.text

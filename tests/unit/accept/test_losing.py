@@ -46,7 +46,7 @@ def losing(cluster: Cluster, *command: str) -> Losing:
         (node("Unknown"), "its pods were ended by force"),
     ],
 )
-def test_what_became_of_a_lost_node(after: Node | None, told: str) -> None:
+def test_outcome_of_a_lost_node(after: Node | None, told: str) -> None:
     cluster = Cluster()
     item = losing(cluster, "true")
     item.look(back=False)
@@ -85,7 +85,7 @@ def test_no_other_node_than_one_that_may_be_is_lost() -> None:
     ("command", "status", "output"),
     [(("sh", "-c", "echo no $0 >&2; exit 3"), 3, "no n2"), (("/no/such/command",), -1, "No such")],
 )
-def test_a_command_that_fails_is_told(command: tuple[str, ...], status: int, output: str) -> None:
+def test_failed_command_is_reported(command: tuple[str, ...], status: int, output: str) -> None:
     item = losing(Cluster(), *command)
     item.take(["n2"])
     assert item.lost is not None

@@ -37,5 +37,5 @@ def at(*checks: Result, year: int = 2026) -> Report:
         (at(result("rdma"), *REST, result("own", Verdict.FAILED)), False),
     ],
 )
-def test_what_is_accepted(found: Report, accepted: bool) -> None:
+def test_accepted_models(found: Report, accepted: bool) -> None:
     assert found.accepted is accepted

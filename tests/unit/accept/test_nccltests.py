@@ -141,7 +141,7 @@ def cut(lines: list[str]) -> list[str]:
         ),
     ],
 )
-def test_what_is_not_whole_never_passes(
+def test_incomplete_output_never_passes(
     machines: Facts, lines: list[str], verdict_: Verdict, says: str
 ) -> None:
     result = verdict(machines, job_of("all_reduce", lines))
@@ -241,9 +241,7 @@ def test_without_an_mpi_runtime_the_report_says_so(machines: Facts) -> None:
 
 @pytest.mark.parametrize("rank", ["0", "1"])
 @pytest.mark.parametrize("status", [0, 3])
-def test_the_program_is_found_run_and_its_end_told_once(
-    tmp_path: Path, rank: str, status: int
-) -> None:
+def test_program_is_located_run_and_reported_once(tmp_path: Path, rank: str, status: int) -> None:
     own = tmp_path / "all_reduce_perf_mpi"
     own.write_text(f'#!/bin/sh\necho "table $*"\nexit {status}\n')
     own.chmod(0o755)

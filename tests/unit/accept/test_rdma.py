@@ -353,7 +353,7 @@ def test_a_rail_over_verbs_is_judged_by_itself(
         pytest.param(lambda r: r["kind"] == "pair" and r["tool"] == "ib_read_lat", id="a tool"),
     ],
 )
-def test_a_pair_that_is_not_told_of_is_not_proven(
+def test_unreported_pair_is_not_proven(
     machines: Facts, gone: Callable[[dict[str, Any]], bool]
 ) -> None:
     text = edited(lines(), lambda r: None if gone(r) else r)
@@ -398,7 +398,7 @@ def test_tcp_beside_fast_tables_over_verbs_fails(machines: Facts) -> None:
 # -- counters -------------------------------------------------------------------------------------
 
 
-def test_ports_that_carried_nothing_are_no_proof(machines: Facts) -> None:
+def test_idle_ports_prove_nothing(machines: Facts) -> None:
     result = verdict(machines, lines(sent=0.2))
     assert result.verdict is Verdict.NOT_PROVEN
     assert "the RDMA ports" in result.summary.replace("The", "the")
@@ -431,7 +431,7 @@ def test_gloo_that_shows_nothing_is_not_proven(machines: Facts) -> None:
     assert verdict(machines, message).verdict is Verdict.NOT_PROVEN
 
 
-def test_ports_that_no_pod_sees_are_told(machines: Facts) -> None:
+def test_ports_that_no_pod_sees_are_reported(machines: Facts) -> None:
     result = verdict(machines, edited(lines(), lambda r: None if r["kind"] == "port" else r))
     assert result.verdict is Verdict.PASSED
     assert any("no port is visible" in item.text for item in result.evidence)
@@ -622,7 +622,7 @@ def test_the_plan_needs_two_nodes_and_torchrun(facts: Facts) -> None:
         (None, {"phase": "not done in time"}, "kubectl get networkpolicy -n training"),
     ],
 )
-def test_what_is_lacking_has_its_own_remedy(
+def test_each_missing_thing_has_its_own_remedy(
     machines: Facts, change: Any, asked: dict[str, Any], mend: str
 ) -> None:
     texts = [] if change is None else edited(lines(), change)

@@ -190,7 +190,7 @@ def test_hostile_text_is_shown_as_it_is() -> None:
     assert "<!--" not in text
 
 
-def test_what_cannot_be_seen_is_named() -> None:
+def test_missing_evidence_is_named() -> None:
     assert visible("a\u202eb\x1b[0m\x00\r") == "a\u27e8U+202E\u27e9b\u241b[0m\u2400\u240d"
     assert visible("caf\u00e9 \u6d4b\n\t\u2713") == "caf\u00e9 \u6d4b\n\t\u2713"
 
@@ -215,7 +215,7 @@ def test_a_waiver_is_printed_with_its_name_day_and_reason() -> None:
     assert main.count("N. Otis") == main.count("2026-05-01") == main.count("parts come in May") == 2
 
 
-def test_a_waiver_that_does_not_count_is_said_to() -> None:
+def test_ineffective_waiver_is_reported() -> None:
     early = result("rdma", Verdict.FAILED, waiver=waiver("gangs"))
     main = check_page(match := report(early), page(match)).all("main")[0].text
     assert "This waiver does not count. N. Otis accepts gangs" in main
@@ -338,7 +338,7 @@ def test_marks_in_one_place_are_one_line_with_all_their_numbers() -> None:
     assert items[1] == "at 10 (at 10)"
 
 
-def test_what_an_axis_cannot_show_is_said() -> None:
+def test_values_outside_an_axis_are_reported() -> None:
     plot = LinePlot(
         title="t",
         x=Axis(label="x", logarithmic=True),
@@ -371,7 +371,7 @@ def test_a_long_plot_has_a_table_that_says_where_the_rest_is() -> None:
     assert f"the first {ROWS}" in "".join(made.itertext())
 
 
-def test_states_of_a_timeline_are_told_apart() -> None:
+def test_states_of_a_timeline_are_distinguishable() -> None:
     states = ("pending", "queued", "running", "admitted", "failed", "finished")
     spans = tuple(Span(lane="a", begin=n, end=n + 1, state=s) for n, s in enumerate(states))
     made = draw(Timeline(title="t", spans=spans), "p")

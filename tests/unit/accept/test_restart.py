@@ -142,7 +142,7 @@ def one_pod_too_many(one: Job) -> Job:
 
 
 def from_the_beginning(one: Job) -> Job:
-    """The checkpoint is not found again: the second attempt begins at step 1."""
+    """Lose the checkpoint: the second attempt begins at step 1."""
 
     def change(lines: list[str]) -> list[str]:
         place = next(i for i, line in enumerate(lines) if line.startswith("resumed"))
@@ -158,7 +158,7 @@ def not_shared(one: Job) -> Job:
 
 
 def not_started_again(one: Job) -> Job:
-    """The restart policy is off: the first death is the last."""
+    """Switch the restart policy off: the first death is the last."""
     return one | {"phase": "failed", "restarts": 0, "last": [], "detail": "FailedJobs"}
 
 
@@ -173,7 +173,7 @@ def not_started_again(one: Job) -> Job:
         (not_started_again, "was not started again", "failurePolicy"),
     ],
 )
-def test_what_does_not_come_back_whole_fails(
+def test_incomplete_restart_fails(
     facts: Facts, edit: Callable[[Job], Job], says: str, remedy: str
 ) -> None:
     result = CHECK.judge(trainings(facts, edit), facts)
@@ -192,13 +192,13 @@ def clock_goes_back(one: Job) -> Job:
 
 
 def before_it_was_harmed(one: Job) -> Job:
-    """The job is reported back before it was harmed: no time can be measured."""
+    """Report the job back before it was harmed: no time can be measured."""
     live = sorted(one["live"], key=lambda item: "harm" in item["text"])
     return one | {"live": [entry | {"t": 1.0 * i} for i, entry in enumerate(live)]}
 
 
 def another_diary(one: Job) -> Job:
-    """The lines that were followed differ from the diary."""
+    """Make the lines that were followed differ from the diary."""
     live = [
         item | {"text": "restart: step n=2 loss=9.9"} if "step n=2 " in item["text"] else item
         for item in one["live"]
@@ -232,7 +232,7 @@ def another_diary(one: Job) -> Job:
         another_diary,
     ],
 )
-def test_evidence_that_lacks_a_thing_or_lies_is_no_proof(
+def test_incomplete_or_false_evidence_proves_nothing(
     facts: Facts, edit: Callable[[Job], Job]
 ) -> None:
     result = CHECK.judge(trainings(facts, edit), facts)
@@ -281,7 +281,7 @@ def test_a_loss_that_never_changes_shows_nothing(facts: Facts) -> None:
     assert CHECK.judge(result, facts).verdict is not Verdict.PASSED
 
 
-def test_a_harm_that_was_not_tried_is_told(facts: Facts) -> None:
+def test_untried_harm_is_reported(facts: Facts) -> None:
     match = trainings(facts)
     fewer = match.model_copy(update={"broken": match.broken[:1]})
     result = CHECK.judge(fewer, facts)
@@ -289,7 +289,7 @@ def test_a_harm_that_was_not_tried_is_told(facts: Facts) -> None:
     assert "a rank hung: was not tried" in result.summary
 
 
-def test_who_may_not_delete_pods_deletes_none(facts: Facts) -> None:
+def test_user_who_cannot_delete_pods_deletes_none(facts: Facts) -> None:
     steps = steps_of(facts)
     match = Trainings(
         unbroken=Trained.model_validate(job((), steps)),
@@ -383,7 +383,7 @@ def test_a_lost_node_that_nobody_clears_away_has_its_own_remedy(facts: Facts) ->
     assert "out-of-service=nodeshutdown:NoExecute" in result.remedy
 
 
-def test_a_lost_node_that_was_to_be_and_was_not_tried_is_told(facts: Facts) -> None:
+def test_untried_loss_of_a_node_is_reported(facts: Facts) -> None:
     evidence, facts = losing(facts)
     fewer = evidence.model_copy(update={"broken": evidence.broken[:-1]})
     assert "a node was lost: was not tried" in CHECK.judge(fewer, facts).summary

@@ -69,7 +69,7 @@ def job(name: str) -> Trained:
 
 
 @pytest.mark.parametrize(("name", "resumed"), [("broken", [4, 8]), ("hung", [4])])
-def test_what_pytorch_really_did_is_equal_to_the_last_digit(name: str, resumed: list[int]) -> None:
+def test_recorded_losses_agree_to_the_last_digit(name: str, resumed: list[int]) -> None:
     first = unbroken(job("whole"))
     assert (first.wrong, first.lacking) == ([], [])
     curve = losses(first.attempts)
@@ -89,7 +89,7 @@ def test_one_digit_of_any_step_is_seen(step: int) -> None:
 
 
 @pytest.mark.parametrize("kept", range(27))
-def test_a_diary_that_is_cut_off_anywhere_is_no_proof(kept: int) -> None:
+def test_truncated_diary_proves_nothing(kept: int) -> None:
     curve = losses(attempts(diary(printed("whole"))))
     whole = job("broken")
     assert len(whole.last) == 27

@@ -135,7 +135,7 @@ class Other(BaseModel):
         (lambda _: Seen(value=float("inf")), "does not survive"),
     ],
 )
-def test_what_breaks_is_not_proven(world: World, does: Any, says: str) -> None:
+def test_crashed_check_is_not_proven(world: World, does: Any, says: str) -> None:
     report = world.run(Fake(does=does))
     (result,) = report.checks
     assert result.verdict is Verdict.NOT_PROVEN
@@ -168,7 +168,7 @@ def test_a_verdict_may_not_be_anothers_nor_waive_itself(world: World) -> None:
         assert result.waiver is None
 
 
-def test_what_was_not_asked_for_is_not_proven(world: World) -> None:
+def test_unrequested_check_is_not_proven(world: World) -> None:
     report = world.run(Fake(), Fake(name="rdma"), only=frozenset({"gangs"}))
     assert [r.verdict for r in report.checks] == [Verdict.PASSED, Verdict.NOT_PROVEN]
     assert not report.accepted

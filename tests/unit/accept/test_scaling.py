@@ -181,7 +181,7 @@ def test_sizes_are_powers_of_two_and_all_nodes(metal: Facts) -> None:
         ({"hidden": 0.02}, "does not explain it", "profile"),
     ],
 )
-def test_a_drop_is_told_with_its_cause(
+def test_drop_is_reported_with_its_cause(
     metal: Facts, changed: dict[str, Any], words: str, remedy: str
 ) -> None:
     result = judged(metal, played(metal, **changed))

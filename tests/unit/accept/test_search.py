@@ -98,7 +98,7 @@ def test_150_fleets_at_random() -> None:
     assert pairs >= 6
 
 
-def test_a_bad_pair_is_no_bad_host() -> None:
+def test_bad_pair_is_not_a_bad_host() -> None:
     """The link of two nodes is slow; both are good with all others."""
     for seed in range(40):
         made = fleet(9, pairs={(2, 6): 0.5})
@@ -125,7 +125,7 @@ def test_a_slow_node_beside_a_bad_pair() -> None:
 # -- fleets that prove nothing --------------------------------------------------------------------
 
 
-def test_no_node_is_no_fleet() -> None:
+def test_empty_fleet_is_refused() -> None:
     result = searched(fleet(0))
     assert (result.nodes, result.tests) == ({}, 0)
 
@@ -144,14 +144,14 @@ def test_two_nodes_are_good_by_an_absolute_figure_alone() -> None:
     assert "no figure to hold its own against" in result.reasons["node-0"]
 
 
-def test_of_two_nodes_nobody_can_say_which_is_slow() -> None:
+def test_slow_pair_of_two_nodes_is_ambiguous() -> None:
     result = searched(fleet(2, {1: "slow"}))
     assert set(result.nodes.values()) == {SUSPECT}
     assert "GB/s" in result.reasons["node-0"]
 
 
 @pytest.mark.parametrize("known_rate", [True, False])
-def test_of_three_nodes_the_slow_one_is_told(known_rate: bool) -> None:
+def test_slow_node_of_three_is_named(known_rate: bool) -> None:
     assert set(searched(fleet(3, known_rate=known_rate)).nodes.values()) == {GOOD}
     result = searched(fleet(3, {1: "silent"}, known_rate=True))
     assert result.nodes["node-1"] != GOOD

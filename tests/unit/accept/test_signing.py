@@ -36,7 +36,7 @@ def written(value: Any) -> bytes:
 
 
 @pytest.mark.parametrize("key", [None, KEY])
-def test_what_was_not_changed_holds(key: Ed25519PrivateKey | None) -> None:
+def test_unchanged_report_verifies(key: Ed25519PrivateKey | None) -> None:
     for raw in (sealed_page(FULL, key).encode(), written(sealed(FULL, key))):
         checked = check(raw, key=key.public_key() if key else None)
         assert checked.report == FULL
@@ -71,7 +71,7 @@ def other(value: Any) -> list[Any]:
     return ["", 0]
 
 
-def test_every_field_that_is_changed_is_told() -> None:
+def test_every_changed_field_is_reported() -> None:
     small = report(result("rdma", Verdict.NOT_PROVEN, waiver=waiver("rdma")), asked=("rdma",))
     original = sealed(small)
     tried = 0
@@ -113,7 +113,7 @@ def test_an_edit_with_a_new_digest_must_still_agree_with_itself() -> None:
             check(written({**held, "seal": seal}))
 
 
-def test_a_key_that_is_in_it_twice_is_told() -> None:
+def test_duplicate_key_is_reported() -> None:
     raw = written(sealed(report(result("rdma", Verdict.FAILED), asked=("rdma",))))
     twice = raw.replace(b'"verdict": "failed"', b'"verdict": "passed", "verdict": "failed"')
     assert twice != raw
@@ -121,7 +121,7 @@ def test_a_key_that_is_in_it_twice_is_told() -> None:
         check(twice)
 
 
-def test_any_byte_of_a_page_that_is_changed_is_told() -> None:
+def test_any_changed_byte_of_a_page_is_reported() -> None:
     small = report(result("rdma", plots=()), asked=("rdma",))
     for key in (None, KEY):
         page = sealed_page(small, key).encode()
@@ -135,7 +135,7 @@ def test_any_byte_of_a_page_that_is_changed_is_told() -> None:
                 check(bytes(changed), key=key.public_key() if key else None)
 
 
-def test_what_a_page_shows_is_what_its_data_says() -> None:
+def test_page_shows_what_its_data_says() -> None:
     """The digest was recomputed after an edit of the words; the data was left alone."""
     failed = report(result("rdma", Verdict.FAILED), asked=("rdma",))
     page = sealed_page(failed).replace("Not accepted", "Accepted")
@@ -147,7 +147,7 @@ def test_what_a_page_shows_is_what_its_data_says() -> None:
         check(forged.encode())
 
 
-def test_bytes_before_and_after_and_cuts_are_told() -> None:
+def test_added_bytes_and_cuts_are_reported() -> None:
     page, plain = sealed_page(FULL).encode(), written(sealed(FULL))
     for raw in (page + b" ", b" " + page, page[:-1], page[: len(page) // 2], b"", b"\xff" + page):
         with pytest.raises(ChangedError):
@@ -157,7 +157,7 @@ def test_bytes_before_and_after_and_cuts_are_told() -> None:
             check(raw)
 
 
-def test_who_signed_is_told() -> None:
+def test_signer_is_named() -> None:
     for raw in (sealed_page(FULL, OTHER).encode(), written(sealed(FULL, OTHER))):
         check(raw)
         with pytest.raises(ChangedError, match="not by the key given"):
@@ -185,7 +185,7 @@ def test_a_signature_is_good_for_its_own_report_and_signer_only() -> None:
             check(written({**held, "seal": seal}))
 
 
-def test_a_page_whose_signature_was_taken_off_is_told() -> None:
+def test_page_without_its_signature_is_reported() -> None:
     """The page says itself by whom it was signed."""
     page = sealed_page(FULL, KEY)
     head, _, tail = page.partition(SEAL_BEGIN)
@@ -196,7 +196,7 @@ def test_a_page_whose_signature_was_taken_off_is_told() -> None:
         check((head + SEAL_BEGIN + seal.model_dump_json() + END + tail).encode())
 
 
-def test_a_digest_noted_elsewhere_tells_a_report_made_anew() -> None:
+def test_noted_digest_exposes_a_regenerated_report() -> None:
     raw = written(sealed(FULL))
     noted = document.digest(FULL)
     assert check(raw, digest=f"sha256:{noted.upper()}").report == FULL
@@ -254,7 +254,7 @@ def test_keys_are_read_as_openssh_and_openssl_write_them(tmp_path: Path) -> None
     assert signing.private_key(pem).private_bytes_raw() == KEY.private_bytes_raw()
 
 
-def test_keys_that_are_no_good_are_named_and_never_shown(tmp_path: Path) -> None:
+def test_bad_keys_are_named_but_never_printed(tmp_path: Path) -> None:
     private, _ = write_keys(tmp_path, KEY)
     secret = private.read_text()
     private.chmod(0o640)

@@ -153,7 +153,7 @@ def test_a_slow_node_is_named(which: str, request: pytest.FixtureRequest) -> Non
     assert "kubectl cordon" in result.remedy
 
 
-def test_of_two_slow_ones_nobody_says_which(facts: Facts) -> None:
+def test_pair_of_slow_nodes_is_ambiguous(facts: Facts) -> None:
     result = judged(facts, played(facts, slow=(1,)))
     assert result.verdict is Verdict.FAILED
     assert "lab-node-0 or a partner" in result.summary

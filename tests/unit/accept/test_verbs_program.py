@@ -143,7 +143,7 @@ def test_every_rail_is_asked_by_both_tools_from_node_to_node(
         assert pair["device"] in pair["output"]
 
 
-def test_a_server_that_ends_before_it_listens_is_told(
+def test_server_that_ends_before_listening_is_reported(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verbs, "_GRACE", 0.3)
@@ -154,7 +154,7 @@ def test_a_server_that_ends_before_it_listens_is_told(
     assert all((item["status"], item["served"]) != (0, 0) for item in asked)
 
 
-def test_a_tool_that_a_node_lacks_is_asked_of_none(cluster: Cluster) -> None:
+def test_tool_missing_on_one_node_runs_on_none(cluster: Cluster) -> None:
     (cluster.at(1) / "bin/ib_read_lat").unlink()
     cluster.run()
     assert {item["tool"] for item in cluster.said if item["kind"] == "pair"} == {"ib_write_bw"}

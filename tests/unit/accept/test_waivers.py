@@ -14,7 +14,7 @@ NAMES = ("gangs", "rdma")
 TODAY = date(2026, 3, 1)
 
 
-def test_of_a_command_line_and_of_a_file(tmp_path: Path) -> None:
+def test_waivers_come_from_command_line_and_file(tmp_path: Path) -> None:
     text = waivers.given(["rdma"], by="Ada", reason="a lab", until="2026-12-31")
     path = tmp_path / "waivers.yaml"
     path.write_text("- {check: rdma, by: Ada, reason: a lab, until: 2026-12-31}\n")
@@ -49,7 +49,7 @@ def test_names_without_a_check_waive_nothing() -> None:
     "text",
     ["rdma", "{check: rdma}", "- rdma", "- {check: rdma, by: Ada, reason: r}", "- [", "\x00"],
 )
-def test_a_file_that_is_none(tmp_path: Path, text: str) -> None:
+def test_file_that_is_not_a_waiver_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "waivers.yaml"
     path.write_text(text)
     with pytest.raises(InputError):
@@ -58,7 +58,7 @@ def test_a_file_that_is_none(tmp_path: Path, text: str) -> None:
         waivers.read(tmp_path / "none")
 
 
-def test_what_waives_nothing_is_refused() -> None:
+def test_waiver_of_nothing_is_refused() -> None:
     item = waivers.given(["rdma"], by="Ada", reason="a lab", until="2026-02-28")
     with pytest.raises(InputError, match="ended on 2026-02-28"):
         waivers.check(item, NAMES, TODAY)
