@@ -1,4 +1,4 @@
-"""What of a row must have been read in its source, figure by figure, as text."""
+"""Figures of a row that must have been read in its source, as text."""
 
 from __future__ import annotations
 

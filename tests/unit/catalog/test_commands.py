@@ -67,7 +67,7 @@ def test_a_machine_is_shown_with_sources_and_layout(capsys: pytest.CaptureFixtur
     assert "efa-acc-inst-types" in out
 
 
-def test_what_is_not_known_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_figures_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, "show", "hgx-h100")
     [line] = [line for line in out.splitlines() if line.startswith("vcpus")]
     assert "not known" in line

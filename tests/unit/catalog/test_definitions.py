@@ -69,7 +69,7 @@ def test_the_readme_says_where_each_was_taken() -> None:
         assert tag.lstrip("v") == (ROWS | KINDS)[folder].version.lstrip("v")
 
 
-def test_a_version_without_its_definitions_is_told() -> None:
+def test_version_without_definitions_is_reported() -> None:
     row = next(iter(ROWS.values()))
     with pytest.raises(FileNotFoundError, match=r"README\.md"):
         list(crds.of(Controller(**(row.__dict__ | {"version": "99.0.0"}))))

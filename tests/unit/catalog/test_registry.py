@@ -47,7 +47,7 @@ class Handler(BaseHTTPRequestHandler):
     state: Registry
 
     def log_message(self, *_: Any) -> None:
-        """Nothing."""
+        """Log nothing."""
 
     def do_GET(self) -> None:
         self._answer(body=True)
@@ -149,7 +149,7 @@ def test_a_helper_keeps_them(
     assert asked(f"{served.address}/team/y:2") == served.digest("team/y:2")
 
 
-def test_what_is_not_there_is_said_by_name(served: Registry) -> None:
+def test_missing_images_are_named(served: Registry) -> None:
     with pytest.raises(registry.RegistryError, match=r"team/x:9: .* answered 404"):
         asked(f"{served.address}/team/x:9")
     with pytest.raises(registry.RegistryError, match="did not answer"):
@@ -227,7 +227,7 @@ def test_a_tag_that_moved_is_refused_until_it_is_taken(
     assert served.digest(name) in record.read_text()
 
 
-def test_what_a_registry_does_not_say_is_named_and_the_rest_recorded(
+def test_images_absent_from_a_registry_are_named(
     stack: Path, served: Registry, capsys: pytest.CaptureFixture[str]
 ) -> None:
     gone = next(iter(served.manifests))

@@ -75,7 +75,7 @@ def test_every_figure_of_a_machine_has_a_source(machine: Machine) -> None:
     assert all(measured.source for measured in machine.published)
 
 
-# EC2 user guide, efa-acc-inst-types, written by hand: where EFA goes besides card 0 device 0.
+# EC2 user guide, efa-acc-inst-types, written by hand: where EFA goes beyond card 0 device 0.
 EFA_CARDS = {
     "p4d.24xlarge": range(4),
     "p4de.24xlarge": range(4),
@@ -166,7 +166,7 @@ def test_a_combination_is_whole(combination: Combination) -> None:
     assert oldest <= newest
 
 
-def test_every_addon_says_where_its_chart_is_and_where_that_was_read() -> None:
+def test_every_addon_names_its_chart_and_its_source() -> None:
     for name, addon in ADDONS.items():
         assert name == addon.name
         assert addon.source
@@ -231,8 +231,8 @@ def test_every_addon_runs_on_some_kubernetes_of_its_combination(combination: Com
         assert tuple(map(int, oldest.split("."))) <= tuple(map(int, newest.split(".")))
 
 
-def test_what_ships_is_what_ran() -> None:
-    """Only the charts' place differs from the lab's, whose tests ran the versions."""
+def test_shipped_versions_are_those_that_ran() -> None:
+    """The versions are those that the lab's tests ran; only the charts' place differs."""
     proven, lab = COMBINATIONS["proven"], COMBINATIONS["lab"]
     for mine, run in zip(proven.controllers, lab.controllers, strict=True):
         assert isinstance(mine.chart, OciChart)
@@ -247,14 +247,14 @@ def test_what_ships_is_what_ran() -> None:
 
 
 @pytest.mark.parametrize("combination", COMBINATIONS.values(), ids=lambda c: c.name)
-def test_what_never_ran_says_so_in_one_line(combination: Combination) -> None:
+def test_untested_versions_say_so_in_one_line(combination: Combination) -> None:
     text = unrun(c.version for c in combination.controllers)
     assert bool(text) == (not combination.ran)
     assert "\n" not in text
     assert all(run.what and run.where and run.source for run in combination.ran)
 
 
-def test_versions_of_several_combinations_are_none_that_ran() -> None:
+def test_mixed_versions_count_as_untested() -> None:
     assert "'proven' is what ran" in unrun(["0.16.2", "0.10.1", "2.3.0"])
 
 
