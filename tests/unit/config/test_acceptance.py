@@ -36,11 +36,11 @@ def test_a_mistake_is_named(path: str, value: Any, where: str, words: str) -> No
     raw = asking()
     parse(raw, where=WHERE)
     put(raw, f"{AT}.{path}", value)
-    found = mistakes(raw)
-    assert any(line.startswith(f"{where}: ") and words in line for line in found), found
+    text = mistakes(raw)
+    assert any(line.startswith(f"{where}: ") and words in line for line in text), text
 
 
-def test_it_is_not_made_where_nobody_is_told() -> None:
+def test_acceptance_without_watching_is_refused() -> None:
     raw = asking()
     raw["watching"]["kind"] = "none"
     assert any("nobody sees what it finds" in line for line in mistakes(raw))

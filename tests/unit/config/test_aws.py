@@ -74,7 +74,7 @@ def test_the_stacks_that_are_shipped_are_right(name: str) -> None:
     assert f"aws-{cluster.name}" == name
 
 
-def test_capacity_is_told_apart_by_its_kind() -> None:
+def test_kind_decides_the_sort_of_capacity() -> None:
     reserved, block = (parse(stack(n), where="x") for n in ("aws-p5-prod", "aws-p5en-block"))
     assert isinstance(reserved, AwsCluster)
     assert isinstance(block, AwsCluster)
@@ -563,10 +563,10 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
 
 
 @pytest.mark.parametrize(
-    ("name", "edit", "said"), MISTAKES, ids=[said[:60] for _, _, said in MISTAKES]
+    ("name", "edit", "problem"), MISTAKES, ids=[problem[:60] for _, _, problem in MISTAKES]
 )
-def test_a_mistake_is_named(name: str, edit: Edit, said: str) -> None:
-    assert f"x: {said}" in mistakes(name, edit)
+def test_a_mistake_is_named(name: str, edit: Edit, problem: str) -> None:
+    assert f"x: {problem}" in mistakes(name, edit)
 
 
 def test_all_mistakes_come_at_once() -> None:
@@ -577,8 +577,8 @@ def test_all_mistakes_come_at_once() -> None:
         raw["pools"][0]["min_nodes"] = 17
         raw["pools"][0]["instnace_type"] = raw["pools"][0].pop("instance_type")
 
-    found = mistakes(PROD, edit)
-    for said in (
+    text = mistakes(PROD, edit)
+    for problem in (
         "platform.region",
         "platform.account",
         "platform.log_retention_days",
@@ -586,12 +586,12 @@ def test_all_mistakes_come_at_once() -> None:
         "pools[0].instnace_type: is not a field; did you mean 'instance_type'?",
         "pools[0].instance_type: is missing",
     ):
-        assert any(line.startswith(f"x: {said}") for line in found), (said, found)
+        assert any(line.startswith(f"x: {problem}") for line in text), (problem, text)
 
 
 def test_the_page_tells_every_field() -> None:
     text = (STACKS.parent / "docs" / "aws.md").read_text()
-    told = set(re.findall(r"`([a-z0-9_]+)`", text))
+    documented = set(re.findall(r"`([a-z0-9_]+)`", text))
     fields = set(AwsPlatform.model_fields) | set(AwsPool.model_fields) - set(Pool.model_fields)
     for model in (
         CapacityBlock,
@@ -604,7 +604,7 @@ def test_the_page_tells_every_field() -> None:
         SystemPool,
     ):
         fields |= set(model.model_fields)
-    assert fields - {"kind", "name"} <= told
+    assert fields - {"kind", "name"} <= documented
 
 
 @pytest.mark.parametrize("value", [None, 7, "x", [], {}, [1], {"a": 1}])
@@ -631,12 +631,12 @@ def test_the_page_tells_every_field() -> None:
 def test_nonsense_is_a_mistake_and_never_a_traceback(path: tuple[Any, ...], value: Any) -> None:
     raw = copy.deepcopy(stack(PROD))
     put(*path, value=value)(raw)
-    said = "x: "
+    problem = "x: "
     try:
         parse(raw, where="x")
     except InputError as error:
-        said = error.problem
-    assert said.startswith("x: ")
+        problem = error.problem
+    assert problem.startswith("x: ")
 
 
 NOW = datetime(2026, 11, 25, tzinfo=UTC)

@@ -202,7 +202,7 @@ def test_every_example_stack_satisfies_the_schema(
     ],
     ids=str,
 )
-def test_what_the_schema_refuses_parse_refuses_as_well(
+def test_parse_refuses_what_the_schema_refuses(
     validator: jsonschema.Draft202012Validator,
     tmp_path: Path,
     changes: dict[str, Any],
@@ -229,12 +229,12 @@ def properties(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def test_every_property_of_the_schema_says_what_it_is() -> None:
-    found = list(properties(stack_schema()))
-    silent = sorted({name for name, held in found if "description" not in held})
-    assert len(found) > 400
+    named = list(properties(stack_schema()))
+    silent = sorted({name for name, held in named if "description" not in held})
+    assert len(named) > 400
     # `config:` and `railhead:cluster:` lead to it, and so does a platform's kind.
     assert silent == []
-    words = [held["description"] for name, held in found]
+    words = [held["description"] for name, held in named]
     assert all(len(text.split()) >= 2 for text in words)
 
 
@@ -249,7 +249,7 @@ def test_a_description_is_the_docstring_s() -> None:
     assert aws["RestartConfig"]["properties"]["gang"]["description"].startswith("`gang` is how")
 
 
-def test_the_schema_offers_what_the_platform_has_and_nothing_else() -> None:
+def test_schema_offers_only_what_the_platform_has() -> None:
     defined = stack_schema()["$defs"]
     for kind, platform in PLATFORMS.items():
         own = defined[kind]
@@ -282,7 +282,7 @@ def test_another_platform_s_words_are_refused_by_the_schema(
             continue
         for part in ("platform", "pools"):
             mixed = {"config": {"railhead:cluster": cluster | {part: theirs[part]}}}
-            # The lab is an existing cluster to whoever names its kubeconfig.
+            # The lab is an existing cluster to a stack that names its kubeconfig.
             if part == "platform" and {own, theirs["platform"]["kind"]} == {"lab", "existing"}:
                 continue
             # A pool without anything of its platform's own is as good elsewhere.

@@ -143,8 +143,8 @@ ONE: list[tuple[str, Any, str, str]] = [
 def test_a_mistake_is_named(path: str, value: Any, where: str, words: str) -> None:
     raw = lab()
     put(raw, path, value)
-    found = mistakes(raw)
-    assert any(line.startswith(f"{where}: ") and words in line for line in found), found
+    text = mistakes(raw)
+    assert any(line.startswith(f"{where}: ") and words in line for line in text), text
 
 
 @pytest.mark.parametrize(
@@ -195,13 +195,13 @@ def test_all_mistakes_come_at_once_whatever_their_kind() -> None:
     put(raw, "nmae", "x")
     put(raw, "queues[0].namespace", "trainin")
     put(raw, "topology", ["rack"])
-    found = mistakes(raw)
+    text = mistakes(raw)
     for start in ("pools[0].instance_type", "pools[0].nodes", "nmae", "queues[0]", "topology[0]"):
-        assert any(line.startswith(start) for line in found), (start, found)
-    assert len(found) == 5
+        assert any(line.startswith(start) for line in text), (start, text)
+    assert len(text) == 5
 
 
-def test_what_is_there_is_not_called_absent() -> None:
+def test_present_fields_are_not_reported_absent() -> None:
     raw = lab()
     put(raw, "runtimes[0].framework", "caffe")
     assert mistakes(raw) == [

@@ -1,4 +1,4 @@
-"""What an edit loses: told in words, stopped, and let through by name alone."""
+"""Losses of an edit: described in words, stopped, and allowed by name alone."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def changed(change: Change) -> dict[str, Any]:
 
 
 def held(change: Change, *removals: dict[str, Any], before: Change | None = None) -> str:
-    """What is warned of; raises what is refused."""
+    """Return the warnings of a change; raise its refusal."""
     raw = changed(change)
     raw["removals"] = list(removals)
     old = lab_cluster()
@@ -124,11 +124,11 @@ EDITS: dict[str, tuple[Change, str, list[dict[str, Any]]]] = {
 
 
 @pytest.mark.parametrize("name", EDITS)
-def test_an_edit_that_loses_something_stops_until_each_object_is_named(name: str) -> None:
-    change, told, entries = EDITS[name]
+def test_losing_edit_stops_until_each_object_is_named(name: str) -> None:
+    change, message, entries = EDITS[name]
     with pytest.raises(RefusedError) as stopped:
         held(change)
-    assert told in str(stopped.value)
+    assert message in str(stopped.value)
     assert "nothing was changed" in str(stopped.value)
     for entry in entries:
         loses = ", ".join(entry["loses"])
@@ -144,17 +144,20 @@ def test_an_edit_that_loses_something_stops_until_each_object_is_named(name: str
     assert held(change, *entries) == ""
 
 
-def test_what_cannot_be_done_at_all_no_entry_allows() -> None:
-    for change, told in ((shrink, "cannot shrink from 10Gi to 9Gi"), (other_class, "cannot move")):
-        with pytest.raises(RefusedError, match=told) as stopped:
+def test_impossible_edits_are_refused_despite_entries() -> None:
+    for change, message in (
+        (shrink, "cannot shrink from 10Gi to 9Gi"),
+        (other_class, "cannot move"),
+    ):
+        with pytest.raises(RefusedError, match=message) as stopped:
             held(change)
         assert "under `removals`" not in str(stopped.value)
-        with pytest.raises(RefusedError, match=told):
+        with pytest.raises(RefusedError, match=message):
             held(change, CLAIM)
 
 
 @pytest.mark.parametrize("field", ["name", "platform"])
-def test_another_cluster_is_no_edit(field: str) -> None:
+def test_another_cluster_is_not_an_edit(field: str) -> None:
     old = contract(lab_cluster())
     other = "cluster" if field == "name" else field
     with pytest.raises(RefusedError, match="made a second time") as stopped:
@@ -190,7 +193,7 @@ def _shipped(stack: str) -> str:
 
 
 def after(before: dict[str, Any], raw: dict[str, Any], *removals: dict[str, Any]) -> str:
-    """What is warned of, the contract before having been a stack's output, without any null."""
+    """Return the warnings after a contract that was a stack's output, without any null."""
     output = contract(before).model_dump(mode="json", exclude_none=True)
     made = ClusterContract.from_data(output, where="it")
     rows = [RemovalConfig.model_validate(row) for row in removals]
@@ -239,7 +242,7 @@ H200 = {"kind": "pool", "name": "h200", "loses": ["jobs"]}
 H100 = {"kind": "pool", "name": "h100", "loses": ["jobs"]}
 SHARED = {"kind": "checkpoint", "name": "training/shared", "loses": ["data"]}
 ALL = ["data", "jobs", "quota"]
-# Shipped stack, edit, what is told, what the file must say; nothing where it cannot be allowed.
+# Shipped stack, edit, message, what the file must say; nothing where it cannot be allowed.
 BELOW: dict[str, tuple[str, Change, str, list[dict[str, Any]]]] = {
     "efa off": ("aws-p5en-block", storage(0, efa=False), "efa True to False", [LUSTRE, H200]),
     "another throughput over EFA": (
@@ -382,14 +385,14 @@ BELOW: dict[str, tuple[str, Change, str, list[dict[str, Any]]]] = {
 
 
 @pytest.mark.parametrize("name", BELOW)
-def test_what_an_update_makes_anew_below_kubernetes_is_stopped(name: str) -> None:
-    stack, change, told, entries = BELOW[name]
+def test_replacements_below_kubernetes_are_stopped(name: str) -> None:
+    stack, change, message, entries = BELOW[name]
     old, new = shipped(stack), shipped(stack, change)
-    with pytest.raises(RefusedError, match=re.escape(told)) as stopped:
+    with pytest.raises(RefusedError, match=re.escape(message)) as stopped:
         after(old, new)
     # Taking the protection away in the same edit, as the engine lets one do, is no way around it.
     if "deletion_protection" in old["platform"]:
-        with pytest.raises(RefusedError, match=re.escape(told)):
+        with pytest.raises(RefusedError, match=re.escape(message)):
             after(old, shipped(stack, change, open_))
     assert ("under `removals`" in str(stopped.value)) == bool(entries)
     for left_out in entries:
@@ -403,7 +406,7 @@ def volcano(raw: dict[str, Any]) -> None:
     raw["queueing"] = {"scheduler": "volcano"}
 
 
-def test_nodes_of_other_labels_are_told_by_a_scheduler_that_has_no_flavors() -> None:
+def test_changed_labels_are_a_loss_under_volcano() -> None:
     old = shipped("onprem-ib-sriov", volcano)
     new = shipped("onprem-ib-sriov", volcano, pool(node_selector={"railhead.dev/pool": "x"}))
     with pytest.raises(RefusedError, match="pool h100 would have other nodes"):
@@ -451,11 +454,11 @@ def test_a_claim_may_become_a_data_set_as_it_is() -> None:
     assert after(old, new, {**SHARED, "name": "training/datasets"}) == ""
 
 
-def test_devices_that_jobs_from_before_ask_for_are_told() -> None:
+def test_devices_of_earlier_jobs_are_named_when_removed() -> None:
     old = contract(shipped("onprem-roce-shared"))
     new = old.model_copy(update={"runtimes": ()})
-    [found] = edits.edits(old, new)
-    assert f"would no longer have {', '.join(sorted(old.device_resources))}, which" in str(found)
+    [edit] = edits.edits(old, new)
+    assert f"would no longer have {', '.join(sorted(old.device_resources))}, which" in str(edit)
 
 
 def test_an_entry_for_a_file_system_that_stays_is_refused() -> None:
@@ -464,13 +467,13 @@ def test_an_entry_for_a_file_system_that_stays_is_refused() -> None:
         after(old, old, LUSTRE)
 
 
-def test_an_older_stack_that_did_not_say_is_told_and_not_compared() -> None:
+def test_stack_without_recorded_objects_is_not_compared() -> None:
     old = contract(shipped("aws-p5-prod")).model_dump(mode="json")
     del old["made"]
     before = ClusterContract.from_data(old, where="it")
     removals = (RemovalConfig.model_validate(H100),)
-    told = edits.stop(before, contract(shipped("aws-p5-prod", to_h200)), removals)
-    assert told.startswith("an older Railhead made this stack last")
+    warning = edits.stop(before, contract(shipped("aws-p5-prod", to_h200)), removals)
+    assert warning.startswith("an older Railhead made this stack last")
 
 
 def test_nodes_of_an_older_railhead_are_asked_for() -> None:
@@ -498,7 +501,7 @@ def test_an_upgrade_that_rolls_nodes_is_asked_for(monkeypatch: pytest.MonkeyPatc
     assert edits.stop(old, new, (RemovalConfig.model_validate(H100),)) == ""
 
 
-def test_a_newer_kubernetes_replaces_the_nodes_and_not_the_cluster() -> None:
+def test_newer_kubernetes_replaces_nodes_but_not_the_cluster() -> None:
     old, new = (shipped("aws-p5-prod", platform(kubernetes=k)) for k in ("1.34", "1.35"))
     with pytest.raises(RefusedError, match="pool h100 would lose nodes") as stopped:
         after(old, new)
@@ -514,7 +517,7 @@ def test_a_newer_kubernetes_replaces_the_nodes_and_not_the_cluster() -> None:
         ("gcp-a3-mega", network(nodes="10.0.0.0/19", services="10.0.64.0/20")),
     ],
 )
-def test_what_may_grow_in_place_is_no_loss(stack: str, change: Change) -> None:
+def test_growth_in_place_is_not_a_loss(stack: str, change: Change) -> None:
     old, new = shipped(stack), shipped(stack, change)
     if stack.startswith("gcp"):
         old["platform"]["network"]["services"] = "10.0.64.0/20"
@@ -563,17 +566,17 @@ WARNED: dict[str, tuple[str, Change, str]] = {
 
 
 @pytest.mark.parametrize("name", WARNED)
-def test_what_ends_no_job_and_loses_nothing_is_warned_of(name: str) -> None:
-    stack, change, told = WARNED[name]
-    assert told in after(shipped(stack, more), shipped(stack, more, change))
+def test_harmless_edits_only_warn(name: str) -> None:
+    stack, change, warning = WARNED[name]
+    assert warning in after(shipped(stack, more), shipped(stack, more, change))
 
 
-def test_less_than_is_lost_is_no_permission() -> None:
+def test_entry_for_a_smaller_loss_permits_nothing() -> None:
     with pytest.raises(RefusedError, match="pool gpu"):
         held(rename_pool, {**POOL, "loses": ["quota"]})
 
 
-def test_an_entry_that_no_longer_applies_is_told_or_refused() -> None:
+def test_stale_entry_is_reported_or_refused() -> None:
     assert "checkpoint training/old" in held(
         lambda _: None, {"kind": "checkpoint", "name": "training/old", "loses": ["data"]}
     )
@@ -601,7 +604,7 @@ def grow(raw: dict[str, Any]) -> None:
     raw["queues"].append({**raw["queues"][0], "namespace": "second"})
 
 
-def test_what_only_adds_is_no_loss() -> None:
+def test_additions_are_not_losses() -> None:
     assert held(grow) == ""
 
 

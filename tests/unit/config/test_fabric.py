@@ -21,12 +21,12 @@ Raw = dict[str, Any]
 
 def case(mode: str, platform: str = "existing", fabric: str | None = None) -> Raw:
     """Return a good stack of a mode, to be spoilt."""
-    found = next(
+    row = next(
         c
         for c in cases()
         if (c.mode, c.platform) == (mode, platform) and fabric in (None, c.fabric)
     )
-    return cluster(found)
+    return cluster(row)
 
 
 def mistakes(raw: Raw) -> str:
@@ -50,9 +50,7 @@ def test_a_good_stack_is_taken(good: Case) -> None:
         if p not in platforms_of(MODES[m])
     ],
 )
-def test_a_mode_that_a_platform_cannot_do_is_refused_with_those_it_can(
-    mode: str, platform: str
-) -> None:
+def test_mode_the_platform_lacks_is_refused_with_its_modes(mode: str, platform: str) -> None:
     raw = case("none", platform)
     raw["fabric"] = {"kind": next(iter(MODES[mode].fabrics)), "mode": mode}
     lines = [line for line in mistakes(raw).splitlines() if "x: fabric.mode: " in line]
@@ -62,7 +60,7 @@ def test_a_mode_that_a_platform_cannot_do_is_refused_with_those_it_can(
     assert set(refusal.rpartition("these can: ")[2].split(", ")) == can
 
 
-def test_a_mode_that_the_machine_cannot_do_is_refused_with_those_it_can() -> None:
+def test_mode_the_machine_lacks_is_refused_with_its_modes() -> None:
     raw = case("sriov-roce")
     for pool in raw["pools"]:
         pool["instance_type"] = "p5.48xlarge"
@@ -73,7 +71,7 @@ def test_a_mode_that_the_machine_cannot_do_is_refused_with_those_it_can() -> Non
     )
 
 
-def test_a_mode_that_does_not_carry_the_fabric_is_refused_with_those_that_do() -> None:
+def test_mode_without_the_fabric_is_refused_with_those_with_it() -> None:
     raw = case("sriov-roce")
     raw["fabric"]["kind"] = "infiniband"
     assert (
@@ -241,8 +239,8 @@ def test_a_mistake_is_named(mode: str, path: str, value: Any, where: str, words:
         raw["fabric"]["pods_per_node"] = 8
     if words == "'rdma' is not known":
         raw["fabric"]["pods_per_node"] = 8
-    found = mistakes(put(raw, path, value)).splitlines()
-    assert any(line.startswith(f"x: {where}: ") and words in line for line in found), found
+    text = mistakes(put(raw, path, value)).splitlines()
+    assert any(line.startswith(f"x: {where}: ") and words in line for line in text), text
 
 
 def test_rails_do_not_overlap_what_the_lab_is_made_of() -> None:
@@ -284,7 +282,7 @@ def test_nothing_is_both_set_and_left_alone() -> None:
         assert not {v.name for v in fabric.environment} & set(fabric.not_set)
 
 
-def test_frames_are_no_larger_than_a_providers_interfaces_take() -> None:
+def test_frames_fit_the_providers_interfaces() -> None:
     raw = case("rdma-shared", fabric="roce")
     raw["pools"][0]["instance_type"] = "BM.GPU.H200.8"
     assert "x: fabric.mtu: 9000 is more than the 4220" in mistakes(raw)
@@ -295,8 +293,8 @@ def test_frames_are_no_larger_than_a_providers_interfaces_take() -> None:
 def test_sharp_has_the_plugin_that_has_it() -> None:
     raw = case("rdma-shared", fabric="infiniband")
     raw["fabric"] |= {"nccl_net": "IBext_v10", "environment": {"NCCL_COLLNET_ENABLE": "1"}}
-    found = wiring(parse(raw, where="x")).environment
-    assert (found["NCCL_NET"], found["NCCL_COLLNET_ENABLE"]) == ("IBext_v10", "1")
+    environment = wiring(parse(raw, where="x")).environment
+    assert (environment["NCCL_NET"], environment["NCCL_COLLNET_ENABLE"]) == ("IBext_v10", "1")
 
 
 def test_a_claim_says_which_nics_are_the_fabrics() -> None:
@@ -304,6 +302,6 @@ def test_a_claim_says_which_nics_are_the_fabrics() -> None:
     raw = case("dranet", fabric="roce")
     raw["pools"][0]["instance_type"] = "dgx-h100"
     del raw["fabric"]["selector"]
-    told = mistakes(raw)
-    assert "x: fabric.selector: is missing" in told
-    assert 'rdmaDevice in ["mlx5_0", "mlx5_3"' in told
+    text = mistakes(raw)
+    assert "x: fabric.selector: is missing" in text
+    assert 'rdmaDevice in ["mlx5_0", "mlx5_3"' in text

@@ -519,7 +519,7 @@ def test_a_mistake_is_named(
 
 
 def test_mistakes_of_all_kinds_come_at_once() -> None:
-    found = mistakes(
+    text = mistakes(
         changed(
             ULTRA,
             ("platform.zone", "us-east5-a"),
@@ -528,10 +528,10 @@ def test_mistakes_of_all_kinds_come_at_once() -> None:
             ("platform.endpoint", {"kind": "dnss"}),
         )
     )
-    assert "did you mean 'a3-ultragpu-8g'?" in found
-    assert "did you mean 'dns'?" in found
-    assert "platform.zone" in found
-    assert "platform.network.pods" in found
+    assert "did you mean 'a3-ultragpu-8g'?" in text
+    assert "did you mean 'dns'?" in text
+    assert "platform.zone" in text
+    assert "platform.network.pods" in text
 
 
 RIGHT: list[tuple[Mapping[str, Any], list[tuple[str, Any]]]] = [
@@ -567,7 +567,7 @@ RIGHT: list[tuple[Mapping[str, Any], list[tuple[str, Any]]]] = [
 
 
 @pytest.mark.parametrize(("raw", "changes"), RIGHT)
-def test_what_is_right_is_taken(raw: Mapping[str, Any], changes: list[tuple[str, Any]]) -> None:
+def test_valid_values_are_accepted(raw: Mapping[str, Any], changes: list[tuple[str, Any]]) -> None:
     assert mistakes(changed(raw, *changes)) == ""
 
 

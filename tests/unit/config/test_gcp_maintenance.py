@@ -1,4 +1,4 @@
-"""How much room a recurring window leaves GKE for maintenance."""
+"""Tests of how much room a recurring window leaves GKE for maintenance."""
 
 from __future__ import annotations
 

@@ -32,12 +32,12 @@ OTHERS = {
 def sources() -> list[Path]:
     """Return every source but the platforms' own folders, and the files of OTHERS."""
     own = [Path(root, kind) for kind in PLATFORMS for root in ("railhead/platform", "components")]
-    found = [Path("__main__.py")]
+    files = [Path("__main__.py")]
     for root in ("railhead", "components", "policies"):
-        found += [p.relative_to(REPO) for p in sorted((REPO / root).rglob("*.py"))]
+        files += [p.relative_to(REPO) for p in sorted((REPO / root).rglob("*.py"))]
     return [
         path
-        for path in found
+        for path in files
         if not any(path.is_relative_to(folder) for folder in own)
         and not any(path.is_relative_to(other) or path.match(other) for other in OTHERS)
     ]
@@ -45,7 +45,7 @@ def sources() -> list[Path]:
 
 def named(path: Path) -> list[str]:
     """Return the platforms that a file names: as a text of its own, by a module or by a model."""
-    found = []
+    names = []
     classes = {kind.capitalize() + what for kind in PLATFORMS for what in MODELS}
     modules = tuple(
         f"{r}.{kind}" for kind in PLATFORMS for r in ("railhead.platform", "components")
@@ -54,24 +54,24 @@ def named(path: Path) -> list[str]:
     others = _words_of_fields(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and node not in others and node.value in PLATFORMS:
-            found.append(f"{path}:{node.lineno}: {node.value!r}")
+            names.append(f"{path}:{node.lineno}: {node.value!r}")
         if isinstance(node, ast.Name | ast.alias):
             name = node.id if isinstance(node, ast.Name) else node.name
             if name in classes or name.startswith(modules):
-                found.append(f"{path}:{node.lineno}: {name}")
+                names.append(f"{path}:{node.lineno}: {name}")
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(modules):
-            found.append(f"{path}:{node.lineno}: {node.module}")
-    return found
+            names.append(f"{path}:{node.lineno}: {node.module}")
+    return names
 
 
 def _words_of_fields(tree: ast.Module) -> set[ast.AST]:
     """Words of `Literal["operator", "existing"]` and its like; a list of platforms has more."""
-    found: set[ast.AST] = set()
+    fields: set[ast.AST] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "Literal":
             words = [n for n in ast.walk(node.slice) if isinstance(n, ast.Constant)]
-            found |= set(words) if sum(w.value in PLATFORMS for w in words) < 2 else set()
-    return found
+            fields |= set(words) if sum(w.value in PLATFORMS for w in words) < 2 else set()
+    return fields
 
 
 def test_no_other_file_names_a_platform() -> None:
@@ -152,7 +152,7 @@ def test_a_clusters_platform_is_asked(file: Path) -> None:
     assert list(platform.problems(cluster)) == []
     importlib.import_module(f"railhead.components.{platform.kind}").build  # noqa: B018 - it is there
     networks = dict(platform.networks(cluster))
-    # Of a cluster that somebody else made, the stack must say them.
+    # For a cluster that someone else made, the stack must give them.
     assert bool(networks) is platform.knows_networks
 
 

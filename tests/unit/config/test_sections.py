@@ -1,4 +1,4 @@
-"""Whatever is well-formed is read although other parts are malformed, and nothing else is."""
+"""Reading a stack with malformed parts: every well-formed part is read, and nothing else."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_one_malformed_field_hides_no_other() -> None:
     assert site.name == "site"
 
 
-def test_a_malformed_field_is_not_its_default_and_a_missing_one_is() -> None:
+def test_malformed_field_raises_and_a_missing_one_is_default() -> None:
     pool = read(Pool, {"least": 0})
     with pytest.raises(MalformedError):
         _ = pool.least
@@ -69,12 +69,12 @@ def test_a_malformed_field_is_not_its_default_and_a_missing_one_is() -> None:
 
 
 @pytest.mark.parametrize("raw", [None, [], "x", 3])
-def test_of_what_is_no_mapping_nothing_is_known(raw: Any) -> None:
+def test_value_that_is_not_a_mapping_has_no_fields(raw: Any) -> None:
     with pytest.raises(MalformedError):
         _ = read(Site, raw).name
 
 
-def test_a_union_is_told_apart_by_its_tag_alone() -> None:
+def test_tag_alone_decides_a_unions_type() -> None:
     kinds = ({"kind": "disk", "gib": "x"}, {"kind": "share"}, {"kind": "dsk"}, {"gib": 1}, 4)
     raw = GOOD | {"storage": list(kinds)}
     disk, share, *others = read(Pool, raw).storage
@@ -106,7 +106,7 @@ def small(path: str, pool: Pool) -> Iterator[Problem]:
         yield f"{path}.least", "is more than 1"
 
 
-def test_a_check_tells_what_it_finds_before_it_reads_what_is_malformed() -> None:
+def test_checks_report_findings_before_malformed_fields() -> None:
     site = read(Site, {"pools": [GOOD | {"least": "x"}, GOOD | {"nodes": []}, GOOD | {"least": 2}]})
     assert [path for path, _ in told_each([small], site.pools, "pools")] == [
         "pools[0].nodes",
@@ -119,7 +119,7 @@ def test_a_check_tells_what_it_finds_before_it_reads_what_is_malformed() -> None
     ]
 
 
-def test_a_mistake_of_ours_is_no_mistake_of_the_files() -> None:
+def test_internal_error_is_not_blamed_on_the_file() -> None:
     def wrong(_: Site) -> Iterator[Problem]:
         yield from ()
         raise KeyError("x")
@@ -171,7 +171,7 @@ def lines(raw: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("file", STACKS, ids=lambda f: f.name)
-def test_nothing_is_said_of_what_is_not_known(file: Any) -> None:
+def test_malformed_values_yield_only_their_own_mistakes(file: Any) -> None:
     raw = stack(file.name.removeprefix("Pulumi.").removesuffix(".yaml"))
     # Neither a text nor a number, a list nor a mapping of anything.
     nonsense = {1: [None]}
@@ -260,12 +260,12 @@ BOTH: list[tuple[str, list[tuple[tuple[Any, ...], Any]], list[str]]] = [
 
 
 @pytest.mark.parametrize(("name", "changes", "told_of"), BOTH)
-def test_malformed_fields_and_what_does_not_agree_are_told_in_one_run(
+def test_malformed_and_contradictory_fields_come_in_one_run(
     name: str, changes: list[tuple[tuple[Any, ...], Any]], told_of: list[str]
 ) -> None:
     raw = stack(name)
     for path, value in changes:
         raw = put(raw, path, value)
-    found = lines(raw)
+    reported = lines(raw)
     for start in told_of:
-        assert any(line.startswith(start) for line in found), (start, found)
+        assert any(line.startswith(start) for line in reported), (start, reported)

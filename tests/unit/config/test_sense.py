@@ -45,14 +45,14 @@ def put(path: str, value: Any) -> Edit:
 
 def many(*edits: Edit) -> Edit:
     def edit(cluster: dict[str, Any]) -> None:
-        for one in edits:
-            one(cluster)
+        for change in edits:
+            change(cluster)
 
     return edit
 
 
 def rename(old: str, new: str) -> Edit:
-    """Return a namespace under another name, wherever it is named."""
+    """Give a namespace another name in every place that names it."""
 
     def edit(cluster: dict[str, Any]) -> None:
         text = yaml.safe_dump(cluster)
@@ -587,10 +587,10 @@ def test_nonsense_is_refused_with_its_line(
     with pytest.raises(InputError) as caught:
         check(file, now=NOW)
     where = lines(file.read_text(), "config", "railhead:cluster")
-    told = caught.value.problem.splitlines()
+    rows = caught.value.problem.splitlines()
     assert any(
-        row.startswith(f"{file}:{where.of(path)}: {path}") and words in row for row in told
-    ), told
+        row.startswith(f"{file}:{where.of(path)}: {path}") and words in row for row in rows
+    ), rows
 
 
 def every_queue_over(pool: str) -> Callable[[dict[str, Any]], None]:
@@ -855,15 +855,15 @@ DOUBTED: list[tuple[str, Edit, str, str]] = [
 
 
 @pytest.mark.parametrize(("stack", "edit", "path", "words"), DOUBTED)
-def test_what_may_be_meant_is_doubted_with_its_line(
+def test_doubtful_values_are_reported_with_their_line(
     tmp_path: Path, stack: str, edit: Edit, path: str, words: str
 ) -> None:
     file = written(tmp_path, stack, edit)
     where = lines(file.read_text(), "config", "railhead:cluster")
-    told = check(file, now=NOW).doubts
+    rows = check(file, now=NOW).doubts
     assert any(
-        row.startswith(f"{file}:{where.of(path)}: {path}: ") and words in row for row in told
-    ), told
+        row.startswith(f"{file}:{where.of(path)}: {path}: ") and words in row for row in rows
+    ), rows
 
 
 #: Field -> (stack, values that mean something, value and what is said of it).
@@ -996,17 +996,17 @@ EDGES: dict[str, tuple[str, list[Any], dict[Any, str]]] = {
 
 
 @pytest.mark.parametrize("path", EDGES)
-def test_what_is_just_not_doubted_and_what_just_is(tmp_path: Path, path: str) -> None:
-    """In these words and no others, each of which says what is wrong or what to do."""
+def test_doubts_start_exactly_at_their_limits(tmp_path: Path, path: str) -> None:
+    """Each doubt has exactly these words, which say what is wrong or what to do."""
     stack, meant, doubted = EDGES[path]
     for value in meant:
         assert check(written(tmp_path, stack, put(path, value)), now=NOW).doubts == (), value
-    for value, said in doubted.items():
-        (told,) = check(written(tmp_path, stack, put(path, value)), now=NOW).doubts
-        assert told.split(":", 2)[2] == f" {path}: {said}"
+    for value, words in doubted.items():
+        (doubt,) = check(written(tmp_path, stack, put(path, value)), now=NOW).doubts
+        assert doubt.split(":", 2)[2] == f" {path}: {words}"
 
 
-def test_of_stand_ins_nothing_is_doubted_that_is_of_gpus(tmp_path: Path) -> None:
+def test_stand_ins_get_no_doubts_about_gpus(tmp_path: Path) -> None:
     for path, value in (
         ("runtimes[0].image", "ghcr.io/x/rocm:1.0-cpu-arm64"),
         ("ready_timeout_seconds", 100),
@@ -1037,11 +1037,11 @@ def test_of_stand_ins_nothing_is_doubted_that_is_of_gpus(tmp_path: Path) -> None
 )
 def test_where_jobs_may_go_is_doubted(tmp_path: Path, to: Any, said: str | None) -> None:
     file = written(tmp_path, "onprem-ib-sriov", put("network_policy.egress", [to]))
-    told = [row.split(":", 2)[2] for row in check(file, now=NOW).doubts]
-    assert told == ([f" network_policy.egress[0]: {said}"] if said else [])
+    doubts = [row.split(":", 2)[2] for row in check(file, now=NOW).doubts]
+    assert doubts == ([f" network_policy.egress[0]: {said}"] if said else [])
 
 
-def test_a_key_that_nobody_reads_is_doubted_and_a_login_s_is_read(tmp_path: Path) -> None:
+def test_unread_key_is_doubted_and_a_logins_key_is_not(tmp_path: Path) -> None:
     login = {"name": "registry", "config": "login"}
     file = written(tmp_path, "lab", put("access.image_pull_secrets", [login]))
     others = "  railhead:login: {secure: v1:x}\n  railhead:clusters: {}\n  kubernetes:x: y\n"
@@ -1052,7 +1052,7 @@ def test_a_key_that_nobody_reads_is_doubted_and_a_login_s_is_read(tmp_path: Path
     )
 
 
-def test_a_network_of_somebody_and_a_label_of_one_s_own_are_no_nonsense(tmp_path: Path) -> None:
+def test_private_networks_and_custom_labels_are_accepted(tmp_path: Path) -> None:
     for edit in (
         put("platform.endpoint.from_cidrs", ["10.0.0.0/8", "192.168.0.0/16"]),
         many(
@@ -1116,9 +1116,9 @@ def test_a_value_that_pulumi_reads_as_another_is_refused(
     text = (REPO / "stacks" / "Pulumi.lab.yaml").read_text()
     edited = text.replace(old, new, 1)
     line = edited[: edited.index(new)].count("\n") + 1
-    [(at, where, said)] = lines(edited, "config", "railhead:cluster").wrong
+    [(at, where, message)] = lines(edited, "config", "railhead:cluster").wrong
     assert (at, where) == (line, path)
-    assert words in said
+    assert words in message
 
 
 def test_lines_are_of_the_file_whatever_the_yaml_is_like() -> None:
@@ -1131,11 +1131,11 @@ def test_lines_are_of_the_file_whatever_the_yaml_is_like() -> None:
             "    - *it",
         ]
     )
-    found = lines(text, "config", "railhead:cluster")
-    assert found.at["name"] == 2
-    assert found.at["pools[1].b"] == 3
-    assert found.of("pools[1].b.c") == 3
-    assert found.of("pools[7]") == 3
-    assert found.of("nothing") == found.of("") == 2
-    assert found.wrong == ()
+    index = lines(text, "config", "railhead:cluster")
+    assert index.at["name"] == 2
+    assert index.at["pools[1].b"] == 3
+    assert index.of("pools[1].b.c") == 3
+    assert index.of("pools[7]") == 3
+    assert index.of("nothing") == index.of("") == 2
+    assert index.wrong == ()
     assert lines("").of("x") is None

@@ -1,4 +1,4 @@
-"""Which Kubernetes a stack's versions serve, once its add-ons are counted."""
+"""Kubernetes versions that a stack serves, once its add-ons are counted."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_an_addon_narrows_what_is_served_and_is_named() -> None:
     assert unserved(lab, "1.36") == ""
 
 
-def test_a_cloud_stack_that_chooses_an_unserved_kubernetes_is_refused() -> None:
+def test_cloud_stack_with_unserved_kubernetes_is_refused() -> None:
     raw = stack("aws-p5-prod")
     raw["platform"]["kubernetes"] = "1.34"
     raw["fabric"]["allocation"] = "dra"
@@ -74,7 +74,7 @@ def test_a_cloud_stack_that_chooses_an_unserved_kubernetes_is_refused() -> None:
 
 
 @pytest.mark.parametrize("minor", [None, 1.35, "", "newest", "1", "1.x", ["1.35"], {}])
-def test_what_is_no_version_is_the_models_to_complain_of(minor: Any) -> None:
+def test_malformed_version_is_left_to_the_model(minor: Any) -> None:
     raw = stack("aws-p5-prod")
     raw["platform"]["kubernetes"] = minor
     with pytest.raises(InputError) as caught:

@@ -31,7 +31,7 @@ def test_every_field_of_every_stack_is_made_wrong() -> None:
     assert len(list(stack_mistakes.mistakes())) > 5000
 
 
-def test_what_passes_has_a_reason() -> None:
+def test_each_accepted_mistake_has_a_reason() -> None:
     ended, holes = judged(EVERY)
     assert holes == []
     assert ended["refused"] > 0.8 * ended.total()
@@ -39,7 +39,7 @@ def test_what_passes_has_a_reason() -> None:
 
 @pytest.mark.slow
 @pytest.mark.exhaustive
-def test_whatever_passes_has_a_reason() -> None:
+def test_every_accepted_mistake_has_a_reason() -> None:
     ended, holes = judged(1)
     assert holes == []
     assert ended["refused"] > 0.9 * ended.total()

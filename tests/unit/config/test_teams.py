@@ -91,8 +91,8 @@ ONE = [
 def test_a_mistake_is_named(path: str, value: Any, where: str, words: str) -> None:
     raw = shared({"nodes": 2}, {"nodes": 1})
     put(raw, path, value)
-    found = mistakes(raw)
-    assert any(line.startswith(f"{where}: ") and words in line for line in found), found
+    text = mistakes(raw)
+    assert any(line.startswith(f"{where}: ") and words in line for line in text), text
 
 
 def totals(found: Cluster) -> dict[str, Decimal]:
@@ -125,18 +125,18 @@ def test_queues_and_cohort_together_are_the_pool(
     if first + second > nodes or wanted > 8 * nodes:
         assert any("are promised" in line for line in mistakes(raw))
         return
-    found = parse(raw, where=WHERE)
-    pool = found.pools[0]
-    assert totals(found) == {
-        name: number(text) for name, text in quantities(found, pool, pool.nodes).items()
+    parsed = parse(raw, where=WHERE)
+    pool = parsed.pools[0]
+    assert totals(parsed) == {
+        name: number(text) for name, text in quantities(parsed, pool, pool.nodes).items()
     }
 
 
 def test_limits_are_in_nodes_worth_of_everything() -> None:
-    found = cluster({"nodes": 2, "borrow": 1, "lend": 1}, {"nodes": 1, "borrow": 0, "lend": 0})
-    first, second = (queue.spec for queue in kueues(resolve(found)).cluster_queues)
+    parsed = cluster({"nodes": 2, "borrow": 1, "lend": 1}, {"nodes": 1, "borrow": 0, "lend": 0})
+    first, second = (queue.spec for queue in kueues(resolve(parsed)).cluster_queues)
     assert first["cohortName"] == second["cohortName"] == "lab"
-    per_node = quantities(found, found.pools[0])
+    per_node = quantities(parsed, parsed.pools[0])
     for spec, limits in ((first, ("1", "1")), (second, ("0", "0"))):
         for resource in spec["resourceGroups"][0]["flavors"][0]["resources"]:
             each = number(per_node[resource["name"]])
@@ -146,8 +146,8 @@ def test_limits_are_in_nodes_worth_of_everything() -> None:
 
 
 def test_a_namespace_cannot_submit_to_another_team() -> None:
-    found = cluster({"nodes": 2}, {"nodes": 1})
-    resolved = resolve(found)
+    parsed = cluster({"nodes": 2}, {"nodes": 1})
+    resolved = resolve(parsed)
     for queue in kueues(resolved).cluster_queues:
         (rule,) = queue.spec["namespaceSelector"]["matchExpressions"]
         assert rule == {
@@ -164,7 +164,7 @@ def test_a_namespace_cannot_submit_to_another_team() -> None:
     assert resolved.contract.namespaces == ("language", "vision")
 
 
-def test_of_several_queues_none_is_the_default() -> None:
+def test_several_queues_have_no_default() -> None:
     raw = lab()
     raw["queues"].append(raw["queues"][0] | {"name": "night"})
     (namespace,) = resolve(parse(raw, where=WHERE)).namespaces
@@ -177,14 +177,14 @@ def test_of_several_queues_none_is_the_default() -> None:
     assert set(namespace.queues) == {"training"}
 
 
-def test_what_a_team_may_borrow_is_said_in_words(tmp_path: Path) -> None:
+def test_borrowing_limits_are_described_in_words(tmp_path: Path) -> None:
     first, second = cluster({"nodes": 2, "borrow": 1, "lend": 1}, {"nodes": 1, "lend": 0}).teams
-    found = cluster({"nodes": 2, "borrow": 1, "lend": 1}, {"nodes": 1, "lend": 0})
-    assert borrowing(found, first) == (
+    parsed = cluster({"nodes": 2, "borrow": 1, "lend": 1}, {"nodes": 1, "lend": 0})
+    assert borrowing(parsed, first) == (
         "is promised 2 nodes of 4 in pool gpu, and may borrow up to 1, by its own limit of 1: "
         "1 that nobody is promised",
     )
-    assert borrowing(found, second) == (
+    assert borrowing(parsed, second) == (
         "is promised 1 node of 4 in pool gpu, and may borrow up to 2: 1 that nobody is promised, "
         "1 of language",
     )
@@ -197,8 +197,8 @@ def test_what_a_team_may_borrow_is_said_in_words(tmp_path: Path) -> None:
     (row,) = json.loads(done.stdout)["teams"]
     assert (row["team"], row["borrows_up_to"], row["of"]) == ("language", 2, {"nobody": 2})
     assert row["quota"]["nvidia.com/gpu"] == "16"
-    said = CliRunner().invoke(app, ["check", str(path)]).stdout
-    assert "team language is promised 2 nodes of 4 in pool gpu" in said
+    output = CliRunner().invoke(app, ["check", str(path)]).stdout
+    assert "team language is promised 2 nodes of 4 in pool gpu" in output
 
 
 def test_how_long_a_gang_is_waited_for_is_the_stacks_to_say() -> None:
@@ -225,17 +225,17 @@ def test_kueue_asks_as_often_as_nodes_start_pods(nodes: int, limits: tuple[int, 
     assert (client["qps"], client["burst"]) == limits
 
 
-def test_fair_sharing_is_for_teams_and_goes_without_borrowers_preemption() -> None:
+def test_fair_sharing_needs_teams_and_no_preemption_to_borrow() -> None:
     assert "fairSharing" not in settings_of(parse(lab(), where=WHERE))
     raw = shared({"nodes": 2}, {"nodes": 1})
     assert settings_of(parse(raw, where=WHERE))["fairSharing"]["preemptionStrategies"]
     raw["teams"][0]["preemption"] = {"borrow": "lower"}
     assert any("has no effect with fair sharing" in line for line in mistakes(raw))
     raw["fair"] = {"sharing": False, "half_life_hours": 24}
-    found = parse(raw, where=WHERE)
-    assert settings_of(found)["admissionFairSharing"]["usageHalfLifeTime"] == "24h"
-    assert "fairSharing" not in settings_of(found)
-    first, second = (queue.spec for queue in kueues(resolve(found)).cluster_queues)
+    parsed = parse(raw, where=WHERE)
+    assert settings_of(parsed)["admissionFairSharing"]["usageHalfLifeTime"] == "24h"
+    assert "fairSharing" not in settings_of(parsed)
+    first, second = (queue.spec for queue in kueues(resolve(parsed)).cluster_queues)
     assert first["preemption"]["borrowWithinCohort"] == {"policy": "LowerPriority"}
     assert "borrowWithinCohort" not in second["preemption"]
     scope = {"admissionMode": "UsageBasedAdmissionFairSharing"}

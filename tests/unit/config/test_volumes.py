@@ -11,7 +11,7 @@ from tests.unit.config.test_config import WHERE, Raw, lab, mistakes, put
 
 
 def reading() -> Raw:
-    """The lab's stack with a data set in its namespace, read by its first runtime, and scratch."""
+    """Return the lab's stack with scratch and a data set that its first runtime reads."""
     raw = lab()
     raw["datasets"] = [
         {"name": "words", "namespace": "training", "volume": "words-a", "mount_path": "/data/words"}
@@ -41,8 +41,8 @@ def test_a_mistake_is_named(path: str, value: Any, where: str, words: str) -> No
     raw = reading()
     parse(raw, where=WHERE)
     put(raw, path, value)
-    found = mistakes(raw)
-    assert any(line.startswith(f"{where}: ") and words in line for line in found), found
+    text = mistakes(raw)
+    assert any(line.startswith(f"{where}: ") and words in line for line in text), text
 
 
 def test_a_runtime_reads_in_every_namespace_or_in_none() -> None:
@@ -50,13 +50,13 @@ def test_a_runtime_reads_in_every_namespace_or_in_none() -> None:
     raw["namespaces"].append("second")
     second = {"namespace": "second"}
     raw["checkpoints"].append(raw["checkpoints"][0] | second)
-    (found,) = mistakes(raw)
-    assert found.startswith("runtimes[0].datasets[0]: namespace 'second' has no data set 'words'")
+    (mistake,) = mistakes(raw)
+    assert mistake.startswith("runtimes[0].datasets[0]: namespace 'second' has no data set 'words'")
     raw["datasets"].append(raw["datasets"][0] | second | {"volume": "words-b"})
     parse(raw, where=WHERE)
     raw["datasets"][1]["mount_path"] = "/elsewhere"
-    (found,) = mistakes(raw)
-    assert found.startswith("datasets[1].mount_path: '/elsewhere' differs from '/data/words'")
+    (mistake,) = mistakes(raw)
+    assert mistake.startswith("datasets[1].mount_path: '/elsewhere' differs from '/data/words'")
 
 
 def test_a_data_set_is_given_once() -> None:
