@@ -71,8 +71,8 @@ def _within(old: Any, new: Any, path: str, gone: set[str]) -> None:
                 _within(value, new[key], f"{path}.{key}", gone)
     elif isinstance(old, list):
         assert len(old) == len(new), path
-        for index, (one, other) in enumerate(zip(old, new, strict=True)):
-            _within(one, other, f"{path}[{index}]", gone)
+        for index, (before, after) in enumerate(zip(old, new, strict=True)):
+            _within(before, after, f"{path}[{index}]", gone)
     else:
         assert old == new, path
 
@@ -95,9 +95,7 @@ def test_devices_of_a_fabric_become_those_of_its_runtimes(path: Path) -> None:
 
 @pytest.mark.parametrize("part", ["fabric", "node_pools", "runtimes"])
 @pytest.mark.parametrize("value", [None, 3, "x", [], {}, [3], [{}], {"device_resources": [1]}])
-def test_an_older_contract_that_is_none_is_refused_without_a_traceback(
-    part: str, value: Any
-) -> None:
+def test_malformed_old_contract_is_refused_without_traceback(part: str, value: Any) -> None:
     data = json.loads(EXAMPLES[0].read_text()) | {part: value}
     with contextlib.suppress(InputError):
         ClusterContract.from_data(data, where="x")
@@ -119,7 +117,7 @@ def test_a_runtime_says_what_its_pods_are() -> None:
 
 
 def test_whole_numbers_of_a_pod_stay_whole_in_a_stacks_output() -> None:
-    """Else a pod rendered of it would wait 120.0 seconds, which the API server refuses."""
+    """A pod rendered with 120.0 seconds would be refused by the API server."""
     path = next(p for p in EXAMPLES if p.name == "v3-aws-p5-prod.json")
     read_back = ClusterContract.from_data(json.loads(path.read_text(), parse_int=float), where="x")
     assert read_back.to_json() == read(path).to_json()
@@ -133,7 +131,7 @@ def test_fields_of_a_newer_stack_are_let_pass() -> None:
     assert ClusterContract.from_data(data, where="x") == read(EXAMPLES[-1])
 
 
-def test_what_was_written_is_read_back_equal() -> None:
+def test_contract_survives_writing_and_reading() -> None:
     contract = read(EXAMPLES[-1])
     assert ClusterContract.from_json(contract.to_json(), where="x") == contract
 
@@ -155,7 +153,7 @@ def test_a_newer_version_is_refused_by_its_number() -> None:
 
 
 @pytest.mark.parametrize("version", [None, "2", 0, -1, True, 1.5, "newest", [], {}])
-def test_what_has_no_version_is_no_contract(version: Any) -> None:
+def test_contract_without_a_version_is_refused(version: Any) -> None:
     data = json.loads(EXAMPLES[-1].read_text()) | {"schema_version": version}
     with pytest.raises(InputError, match="schema_version is"):
         ClusterContract.from_data(data, where="x")
@@ -168,7 +166,7 @@ def test_other_text_is_refused_without_a_traceback(text: str) -> None:
     assert caught.value.exit_code is ExitCode.BAD_INPUT
 
 
-def test_what_is_wrong_inside_is_named() -> None:
+def test_mistakes_inside_a_contract_are_named() -> None:
     data = json.loads(EXAMPLES[-1].read_text())
     data["node_pools"][0]["nodes"] = "many"
     with pytest.raises(InputError, match=r"x: node_pools\.0\.nodes: "):

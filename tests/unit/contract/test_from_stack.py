@@ -56,7 +56,7 @@ def program(
     secret: tuple[str, ...] = (),
     preview: bool = False,
 ) -> tuple[Any, bool]:
-    """What ``body``'s output holds in a program whose other stack has ``outputs``."""
+    """Return what ``body``'s output holds in a program whose other stack has ``outputs``."""
     pulumi.runtime.set_mocks(References(outputs, secret), project="consumer", preview=preview)
     seen: list[tuple[Any, bool]] = []
 
@@ -70,8 +70,8 @@ def program(
         return pulumi.Output.from_input(settled(output))
 
     run()
-    [found] = seen
-    return found
+    [result] = seen
+    return result
 
 
 @pytest.mark.parametrize("preview", [False, True])
