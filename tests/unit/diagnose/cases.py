@@ -880,7 +880,7 @@ FURTHER: tuple[tuple[str, Seen, bool], ...] = (
     ("node-lost", observed("event-evicted"), True),
 )
 
-# Lines that look like a cause and are none, each a log of its own.
+# Lines that only look like a cause, each a log of its own.
 LOOK_ALIKES: tuple[tuple[str, str], ...] = (
     (
         "gpudirect-kernel-support-missing",

@@ -1,4 +1,4 @@
-"""What leaves the cluster: redacted, 0600, and enough to come to the same findings."""
+"""Bundles that leave the cluster: redacted, 0600, and enough to come to the same findings."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_short_logs_are_whole(size: int, tmp_path: Path, monkeypatch: pytest.Mon
     assert bundle.read(path)[0][0].open().read(1 << 20) == data
 
 
-def test_what_is_no_bundle_is_refused(tmp_path: Path) -> None:
+def test_other_archives_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "b.tar.gz"
     bundle.write(path, sources=[source("x", b"a\n" * 9000)], objects=None, findings=())
     cut = tmp_path / "cut.tar.gz"

@@ -1,4 +1,4 @@
-"""What newer stacks leave behind: flight-recorder dumps, RAS, the Inspector; hostile bytes too."""
+"""Dumps that newer stacks leave: the flight recorder's, RAS, the Inspector; hostile bytes too."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_different_size_or_type_is_a_mismatch(change: dict[str, Any]) -> None:
     assert troubles(data) == [("fr-mismatch", 3, (3,))]
 
 
-def test_uneven_gathers_are_no_mismatch() -> None:
+def test_uneven_gathers_are_not_a_mismatch() -> None:
     data = {rank: pickled([*DONE, entry(3, "all_to_all", sizes=(rank + 1,))]) for rank in range(4)}
     assert troubles(data) == []
 
@@ -73,7 +73,7 @@ def test_a_rank_without_a_dump_is_named_and_not_accused() -> None:
     assert troubles(data) == [("fr-stuck", 3, (0, 1, 2)), ("fr-no-dump", -1, (3,))]
 
 
-def test_what_a_ring_buffer_dropped_is_not_missing() -> None:
+def test_entries_dropped_by_a_ring_buffer_are_not_missing() -> None:
     full = [entry(seq) for seq in range(1, 9)]
     data = {0: pickled(full), 1: pickled(full[5:]), 2: pickled(full), 3: pickled(full)}
     assert troubles(data) == []
@@ -99,7 +99,7 @@ def test_a_rank_that_waits_elsewhere_is_not_the_first() -> None:
     assert ("fr-missing-ranks", 2, (1,)) not in troubles(data)
 
 
-def test_groups_of_one_name_are_told_apart_by_their_ranks() -> None:
+def test_ranks_distinguish_groups_of_one_name() -> None:
     left, right = {"tp": [0, 1]}, {"tp": [2, 3]}
     data = {
         0: pickled([entry(1, group="tp")], left),
@@ -164,7 +164,7 @@ def test_hostile_pickles_are_refused(data: bytes) -> None:
         (b'{"a": 1}', "no list of entries"),
     ],
 )
-def test_what_is_no_dump_is_refused_or_empty(data: bytes, problem: str) -> None:
+def test_other_files_are_refused_or_empty(data: bytes, problem: str) -> None:
     if not problem:
         assert dumps.read_dump(data, "rank_0").entries == {}
         return
@@ -342,7 +342,7 @@ def test_a_cut_inspector_file_is_read_as_far_as_it_goes() -> None:
         ras.read_inspector(b'{"coll_perf": 1}\n{', "i.jsonl")
 
 
-def test_files_are_told_apart_by_what_is_in_them(tmp_path: Path) -> None:
+def test_content_decides_the_kind_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "nccl_trace_rank_0").write_bytes(pickled(DONE))
     (tmp_path / "trace_1.json").write_bytes(as_json(DONE))
     (tmp_path / "ras.txt").write_text(RAS_TEXT)

@@ -68,7 +68,7 @@ def findings(seen: Seen, directory: Path) -> dict[str, RankedCause]:
     return {item.cause.id: item for item in ranking.rank(read([path]), observed=observed)}
 
 
-def test_what_was_asked_for_is_there() -> None:
+def test_required_causes_are_listed() -> None:
     assert {asked: cause for asked, cause in ASKED.items() if cause not in CAUSES} == {}
 
 

@@ -1,4 +1,4 @@
-"""What the objects around a job show, from both sides; and that nothing is written."""
+"""Observations of the objects around a job, from both sides; nothing is written."""
 
 from __future__ import annotations
 
@@ -329,7 +329,7 @@ STILL_HEALTHY: dict[str, Callable[[ClusterObjects], None]] = {
 @pytest.mark.parametrize(
     ("kind", "change"), SHOWS, ids=[f"{k}-{i}" for i, (k, _) in enumerate(SHOWS)]
 )
-def test_what_is_wrong_is_observed(kind: str, change: Callable[[ClusterObjects], None]) -> None:
+def test_each_fault_is_observed(kind: str, change: Callable[[ClusterObjects], None]) -> None:
     result = healthy()
     change(result)
     seen = observe(result)
