@@ -52,7 +52,7 @@ def test_no_other_source_names_a_framework() -> None:
     assert set(allowed.values()) == set(ELSEWHERE), "an exception that nothing needs any more"
 
 
-def test_a_framework_that_is_not_there_is_refused_with_the_near_one() -> None:
+def test_unknown_framework_is_refused_with_a_suggestion() -> None:
     raw = lab_cluster()
     raw["runtimes"][0]["framework"] = "torhc"
     with pytest.raises(InputError, match=r"runtimes\[0\]\.framework: 'torhc' .* mean 'torch'\?"):

@@ -29,7 +29,7 @@ GANG = Gang(job="run", hosts=("localhost", "other"), processes=2)
 def test_the_launcher_gets_its_arguments_and_an_address(
     words: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """By a launcher that says what it was given, as the image's own would be started."""
+    """A launcher that prints what it was given is started as the image's own would be."""
     package = tmp_path / "there" / "paddle" / "distributed" / "launch"
     package.mkdir(parents=True)
     for folder in (package, package.parent, package.parents[1]):
@@ -73,7 +73,7 @@ def test_a_name_that_is_not_known_yet_is_waited_for(monkeypatch: pytest.MonkeyPa
     assert paddle.addressed("run-node-0-0.run:36543") == "10.0.0.7:36543"
 
 
-def test_a_name_that_nobody_knows_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unresolvable_name_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def ask(_host: str) -> str:
         raise OSError("Name or service not known")
 

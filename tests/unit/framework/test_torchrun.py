@@ -18,7 +18,7 @@ ONE = Gang(job="a", hosts=("a-node-0-0.a",), processes=2)
 
 
 class ChildFailedError(Exception):
-    """As torch has it: what failed, by rank."""
+    """Torch's error of this name: what failed, by rank."""
 
     def __init__(self, *codes: int) -> None:
         super().__init__("torchrun FAILED")
@@ -36,7 +36,7 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def torch_that(monkeypatch: pytest.MonkeyPatch, *codes: int, nodes: str = "2") -> list[list[str]]:
-    """A torch whose processes end with these codes, none if all end well; the runs it had."""
+    """Install a torch whose processes end with these codes, or well; return its list of runs."""
     runs: list[list[str]] = []
 
     def main(words: list[str]) -> None:
@@ -81,7 +81,7 @@ def test_a_chosen_code_wins_over_what_dies_of_it(
 
 
 @pytest.mark.parametrize(("codes", "said"), [((1,), 1), ((-9, 1), 137), ((1, -9), 1)])
-def test_what_says_nothing_lets_other_pods_speak_first(
+def test_silent_failure_waits_for_other_pods(
     monkeypatch: pytest.MonkeyPatch, slept: list[float], codes: tuple[int, ...], said: int
 ) -> None:
     torch_that(monkeypatch, *codes)
@@ -92,7 +92,7 @@ def test_what_says_nothing_lets_other_pods_speak_first(
     assert slept == [torchrun.LATER_SECONDS], "a job of one node has nobody to wait for"
 
 
-def test_what_ends_well_ends_well(monkeypatch: pytest.MonkeyPatch, slept: list[float]) -> None:
+def test_success_exits_zero(monkeypatch: pytest.MonkeyPatch, slept: list[float]) -> None:
     runs = torch_that(monkeypatch)
     assert torchrun.main(["--tee", "3", "train.py", "--steps=2"]) == 0
     assert runs == [["--tee", "3", "train.py", "--steps=2"]]

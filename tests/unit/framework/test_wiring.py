@@ -1,4 +1,4 @@
-"""What each framework's documentation says that a launcher must set, for every rank, in every API.
+"""Settings that each framework's documentation asks of a launcher, for every rank, in every API.
 
 The table is written from the documents; what launch renders is completed as the API server, the
 controllers and the kubelet do, and compared with it.
@@ -53,7 +53,7 @@ def test_every_rank_has_what_the_documentation_asks(framework: str, api: str, no
 
 
 @pytest.mark.parametrize(("framework", "api"), EVERY)
-def test_what_is_left_out_is_missed(framework: str, api: str) -> None:
+def test_missing_settings_are_detected(framework: str, api: str) -> None:
     """Each variable by which launch wires a gang; the table would else prove nothing."""
     row = FRAMEWORKS[framework]
     made = plan(framework, 2, 1 if row.one_process else 4)
@@ -86,7 +86,7 @@ def environment(body: dict[str, Any]) -> dict[str, str]:
     return {e["name"]: e.get("value", "") for entries in every_list(body, "env") for e in entries}
 
 
-def test_what_processes_are_told_is_what_their_launcher_says_by_its_source() -> None:
+def test_process_variables_match_each_launchers_source() -> None:
     """``process`` of a framework, which others rely on, against the launchers' own ways."""
     for framework, row in FRAMEWORKS.items():
         if row.launcher not in LAUNCHERS:
@@ -102,7 +102,7 @@ def test_what_processes_are_told_is_what_their_launcher_says_by_its_source() -> 
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_what_a_controller_is_said_to_set_it_sets(framework: str) -> None:
+def test_controllers_set_what_their_rows_promise(framework: str) -> None:
     """Launch leaves these to it: a variable that no controller has would be missing."""
     for api, names in FRAMEWORKS[framework].controller.items():
         assert set(names) <= {row.variable for row in CONTROLLERS[api]}, api
@@ -193,8 +193,8 @@ PLACED = {
     "any": {f"{_KUEUE}podset-unconstrained-topology": "true"},
 }
 PLACED[""] = PLACED["prefer rack"]
-#: How often a kind of job makes its gang anew, by its spec; the others never do.
-ANEW = {
+#: How often a kind of job recreates its gang, by its spec; the others never do.
+RECREATIONS = {
     "jobset": lambda spec: spec.get("failurePolicy", {}).get("maxRestarts", 0),
     "volcano": lambda spec: spec["maxRetry"] - 1,
 }
@@ -204,13 +204,13 @@ ANEW = {
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
-def test_what_a_job_says_has_the_same_effect_in_every_api(
+def test_job_fields_have_the_same_effect_in_every_api(
     case: tuple[str, str], fields: dict[str, Any]
 ) -> None:
     framework, api = case
     restarts = fields.get("restarts", 0)
     made = plan(framework, 2, more=fields)
-    if api not in ("trainjob", *ANEW) and restarts:
+    if api not in ("trainjob", *RECREATIONS) and restarts:
         with pytest.raises(InputError, match=f"restarts: {restarts} is not allowed with --api"):
             objects(api, made)
         return
@@ -219,8 +219,8 @@ def test_what_a_job_says_has_the_same_effect_in_every_api(
     assert labels.get(f"{_KUEUE}priority-class") == fields.get("priority")
     seconds = {"90s": "90", "2h": "7200"}.get(fields.get("timeout", ""))
     assert labels.get(f"{_KUEUE}max-exec-time-seconds") == seconds
-    if api in ANEW:
-        assert ANEW[api](bodies[-1]["spec"]) == restarts
+    if api in RECREATIONS:
+        assert RECREATIONS[api](bodies[-1]["spec"]) == restarts
     for pod in pods(api, made, bodies):
         metadata, variables = pod.template["metadata"], pod.variables()
         text = fields.get("env", {}) | fields.get("secrets", {})
@@ -256,7 +256,7 @@ def mounted(spec: dict[str, Any]) -> dict[str, tuple[dict[str, Any], bool]]:
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_a_kind_of_job_that_does_not_run_a_framework_says_what_it_runs(framework: str) -> None:
+def test_kind_of_job_refuses_frameworks_that_it_does_not_run(framework: str) -> None:
     made = plan(framework, 2)
     for name in set(apis()) - set(kinds(framework)):
         with pytest.raises(InputError, match=f"--api: {name} does not run framework"):
@@ -288,7 +288,7 @@ def carried(framework: str, **fields: Any) -> Plan:
 
 
 @pytest.mark.parametrize("framework", CARRIED)
-def test_without_a_runtime_of_its_own_every_rank_has_what_the_documentation_asks(
+def test_ranks_without_their_own_runtime_get_documented_settings(
     framework: str,
 ) -> None:
     made = carried(framework)
@@ -303,14 +303,14 @@ def test_without_a_runtime_of_its_own_every_rank_has_what_the_documentation_asks
         carried(framework, env={name: "1"})
 
 
-def test_what_trainer_or_a_runtime_wires_needs_a_runtime() -> None:
+def test_frameworks_wired_by_trainer_need_a_runtime() -> None:
     assert set(CARRIED) == {"jax", "paddle", "ray", "tensorflow"}
     for framework in FRAMEWORKS.keys() - {*CARRIED, "raw"}:
         with pytest.raises(InputError, match="has no runtime in cluster"):
             carried(framework)
 
 
-def test_what_carries_says_what_it_was_before() -> None:
+def test_explanation_of_a_carried_job_names_its_runtime() -> None:
     """--explain, for a job whose runtime is of none."""
     asked = parse_job("name: run\nnodes: 3\nframework: jax\ncommand: [train.py]\n", where="job")
     rows = {row.name: row for row in derived(asked, carried("jax"), contract("raw"))}
@@ -321,14 +321,14 @@ def test_what_carries_says_what_it_was_before() -> None:
 
 
 @pytest.mark.parametrize("gpus", [1, 8])
-def test_what_is_carried_has_a_process_a_gpu_unless_one_has_all(gpus: int) -> None:
+def test_carried_jobs_run_one_process_per_gpu_or_per_node(gpus: int) -> None:
     for framework in CARRIED:
         text = f"name: run\nnodes: 2\nframework: {framework}\ncommand: [train.py]\n"
         made = make_plan(parse_job(text, where="job"), (), contract("raw", gpus=gpus))
         assert made.processes_per_node == (1 if FRAMEWORKS[framework].one_process else gpus)
 
 
-def test_what_a_framework_does_not_run_on_is_refused() -> None:
+def test_sizes_that_a_framework_cannot_run_are_refused() -> None:
     with pytest.raises(InputError, match="nodes: 1 is too few"):
         plan("mpi", 1)
     with pytest.raises(InputError, match="processes_per_node: 4 is not allowed with jax"):
@@ -360,7 +360,7 @@ def test_megatrons_sizes_are_held_against_the_world(words: str, problem: str | N
         make_plan(parse_job(text, where="job"), (), contract("megatron"))
 
 
-def test_deepspeeds_own_launcher_is_told_of_ssh() -> None:
+def test_deepspeeds_launcher_gets_the_ssh_settings() -> None:
     text = "name: a\nnodes: 2\nframework: deepspeed\ncommand: [deepspeed, train.py]\n"
     with pytest.raises(InputError, match="starts no launcher that is known"):
         make_plan(parse_job(text, where="job"), (), contract("deepspeed"))

@@ -85,7 +85,7 @@ def test_a_runtime_with_a_path_of_its_own_keeps_the_program() -> None:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a pod's Python finds: a play of PyTorch, and the framework's own files."""
+    """Packages that a pod's Python imports: a fake PyTorch, and the framework's own files."""
     result = tmp_path_factory.mktemp("site")
     for path, text in (TORCH | dict(FRAMEWORKS["torch"].python)).items():
         (result / path).parent.mkdir(parents=True, exist_ok=True)
