@@ -61,12 +61,12 @@ def test_standard_input_is_a_log(
     assert held["claims"]["transport"]["evidence"][0]["file"] == "-"
 
 
-def test_what_is_expected_and_proven_passes(healthy: Path) -> None:
+def test_expected_transport_passes(healthy: Path) -> None:
     assert cli.run(["nccl", "read", str(healthy), "--expect", "ib", "--expect-gdr"]) == 0
     assert cli.run(["nccl", "read", str(healthy), "--expect", "rdma", "--gate"]) == 0
 
 
-def test_what_is_something_else_fails(healthy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unexpected_transport_fails(healthy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["nccl", "read", str(healthy), "--expect", "efa"]) == ExitCode.UNMET
     assert "the transport is ib" in capsys.readouterr().err
 
@@ -131,14 +131,12 @@ def test_a_gate_exits_with_the_verdict(tmp_path: Path, line: str, code: ExitCode
     assert cli.run(["nccl", "read", str(path)]) == 0
 
 
-def test_a_wrong_word_is_told(healthy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_word_is_reported(healthy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["nccl", "read", str(healthy), "--expect", "eda"]) == ExitCode.BAD_INPUT
     assert "did you mean 'efa'" in capsys.readouterr().err
 
 
-def test_a_file_that_is_not_there_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_file_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["nccl", "read", str(tmp_path / "no.log")]) == ExitCode.NOT_FOUND
     assert "no such file" in capsys.readouterr().err
 

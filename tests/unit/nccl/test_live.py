@@ -67,7 +67,7 @@ def test_a_pod_that_has_not_started_says_so(
 
 
 @pytest.mark.parametrize("name", ["pod/nobody", "nobody"])
-def test_what_is_not_there_is_told(
+def test_missing_objects_are_reported(
     api: Api, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     assert read(api, tmp_path, name) == ExitCode.NOT_FOUND

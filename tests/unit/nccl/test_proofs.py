@@ -1,4 +1,4 @@
-"""What a contract says of NCCL's log, held against logs: of every process, in both directions."""
+"""A contract's proofs in NCCL's log, compared with logs: every process, both directions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FABRIC = resolve(load(REPO / "stacks" / "Pulumi.onprem-roce-shared.yaml")).contr
 
 
 def rank(number: int, *, port: str = "RoCE", gdr: bool = True, receives: bool = True) -> list[str]:
-    """What a rank of two nodes writes of its network."""
+    """Return what a rank of two nodes writes about its network."""
     host, pid = f"node-{number // 8}", 100 + number
     using = info(
         f"NET/IB : Using [0]mlx5_0:1/{port} [RO]; OOB eth0:10.0.0.1<0>", host=host, pid=pid
@@ -36,7 +36,7 @@ def test_every_rank_that_shows_all_is_proven() -> None:
     assert all(len(finding.evidence) == len(FABRIC.proofs) for finding in findings)
 
 
-def test_one_rank_on_another_network_is_found_among_those_that_are_right() -> None:
+def test_one_rank_on_the_wrong_network_is_reported() -> None:
     tcp = [net(9, 17, "send", "Socket/0", gdr=False), info("Using network Socket", pid=109)]
     assert verdicts([*rank(8), *tcp]) == {
         "node-1:108": True,
@@ -56,7 +56,7 @@ def test_one_rank_on_another_network_is_found_among_those_that_are_right() -> No
     ],
     ids=["InfiniBand's ports", "no connection", "without GPUDirect", "one direction", "nothing"],
 )
-def test_what_is_not_shown_is_not_proven(lines: list[str], passed: bool | None) -> None:
+def test_unshown_facts_are_not_proven(lines: list[str], passed: bool | None) -> None:
     (verdict,) = verdicts(lines).values()
     assert verdict is passed
 

@@ -99,7 +99,7 @@ def test_the_message_is_what_nccl_wrote(raw: bytes) -> None:
 def test_two_messages_on_one_line_are_two() -> None:
     cut = "node-a:10:11 [3] NCCL INFO 32 p2p channenode-b:20:21 [1] NCCL INFO Using network IB"
     first, second = lines.parse(cut.encode())
-    # The host's name cannot be told from the end of the cut message before it.
+    # Nothing separates the host's name from the end of the cut message before it.
     assert (first.node, first.message) == ("node-a", b"NCCL INFO 32 p2p")
     assert (second.gpu, second.message) == (1, MESSAGE.encode())
 
@@ -123,9 +123,7 @@ def _zstd(data: bytes) -> bytes:
     [bytes, gzip.compress, bz2.compress, lzma.compress, _zstd],
     ids=lambda item: item.__name__,
 )
-def test_compression_is_told_by_the_first_bytes(
-    tmp_path: Path, pack: Callable[[bytes], bytes]
-) -> None:
+def test_first_bytes_reveal_compression(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
     path = tmp_path / "log"
     path.write_bytes(pack("\n".join(logs.healthy()).encode()))
     reading = read([path])
@@ -236,7 +234,7 @@ def test_signs_of_nearly_every_line_are_sampled_and_say_so(
     assert (rare.count, rare.exact, rare.evidence[0].line) == (1, True, 3001)
 
 
-def test_every_rank_of_a_communicator_counts_though_its_lines_are_many(tmp_path: Path) -> None:
+def test_every_rank_of_a_large_communicator_counts(tmp_path: Path) -> None:
     ranks = 700
     began = [logs.init(rank, ranks, "Init START") for rank in range(ranks)]
     ended = [logs.init(rank, ranks, "Init COMPLETE") for rank in range(ranks) if rank != 612]
@@ -246,7 +244,7 @@ def test_every_rank_of_a_communicator_counts_though_its_lines_are_many(tmp_path:
     assert result.started - result.completed == {612}
 
 
-def test_the_one_rank_of_a_thousand_that_is_set_otherwise_is_found(tmp_path: Path) -> None:
+def test_one_deviating_rank_of_a_thousand_is_reported(tmp_path: Path) -> None:
     lines_of = [
         logs.info(f"NCCL_IB_HCA set by environment to mlx5_{rank == 941:d}", host=f"h{rank}")
         for rank in range(1000)
@@ -317,9 +315,7 @@ def test_a_sign_s_groups_and_writers_are_kept(tmp_path: Path) -> None:
     assert "another" not in result.hits
 
 
-def test_blocks_are_taken_in_order_whoever_reads_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_blocks_are_merged_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("hyperscan")
     monkeypatch.setattr(sources, "BLOCK", 1 << 14)
     monkeypatch.setattr(sources, "FIRST_BLOCK", 1 << 14)
@@ -346,7 +342,7 @@ def test_blocks_are_taken_in_order_whoever_reads_them(
 
 @pytest.mark.parametrize("native", [False, True])
 def test_a_failure_after_thousands_of_healthy_lines_is_seen(native: bool, tmp_path: Path) -> None:
-    """What every rank writes must not be what a failure is looked for by."""
+    """Lines that every rank writes must not crowd out the failure."""
     if native:
         pytest.importorskip("hyperscan", reason="hyperscan is an extra")
     healthy = [logs.info("Connected all rings, use ring PXN 0 GDR 1", pid=n) for n in range(12_000)]

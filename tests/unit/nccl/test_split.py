@@ -1,4 +1,4 @@
-"""A log that is read in blocks is read as the same log in one: wherever a block may end."""
+"""A log reads the same in blocks as in one piece, at whatever byte a block ends."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def reading(data: bytes, *, native: bool, piece: int = 1 << 20) -> dict[str, Any
     return result
 
 
-def test_the_last_lines_are_those_of_the_last_input_that_has_some(tmp_path: Path) -> None:
+def test_last_lines_come_from_the_last_nonempty_input(tmp_path: Path) -> None:
     waits = logs.write(tmp_path / "a.log", ["| distributed init (rank 5): env://"])
     other = logs.write(tmp_path / "b.log", ["step 1"])
     empty = logs.write(tmp_path / "c.log", [])

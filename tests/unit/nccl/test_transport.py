@@ -1,4 +1,4 @@
-"""Which transport, and GPUDirect RDMA or not: every rule from both sides."""
+"""Tests of the transport and of GPUDirect RDMA: every rule from both sides."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ def test_every_version_s_connection_is_read(read: Read, line: str) -> None:
     assert (reading.transport, reading.gdr) == ("verbs", "yes")
 
 
-def test_a_ring_order_is_no_connection(read: Read) -> None:
+def test_ring_order_is_not_a_connection(read: Read) -> None:
     assert read([info("Channel 00/02 :    0   1   2   3")]).transport == "unknown"
 
 
-def test_what_was_chosen_counts_until_connections_show_otherwise(read: Read) -> None:
+def test_chosen_network_counts_until_connections_differ(read: Read) -> None:
     chosen = [info("Using network Socket")]
     reading = read(chosen)
     assert (reading.transport, reading.claims["transport"].grade) == ("socket", "choice")
@@ -105,7 +105,7 @@ def test_a_ring_that_closes_within_a_host_is_all_there_is(read: Read) -> None:
     assert read(chain).transport == "unknown"
 
 
-def test_a_rack_of_nvlink_is_no_network(read: Read) -> None:
+def test_rack_of_nvlink_is_not_a_network(read: Read) -> None:
     rack = [comm(rank, 8, 2, mnnvl=1) for rank in range(8)]
     rack += [local(rank, (rank + 1) % 8, "P2P/MNNVL") for rank in range(8)]
     rack += [info("Connected all rings, use ring PXN 0 GDR 1")]
@@ -181,7 +181,7 @@ def test_an_efa_device_without_rdma_has_no_gdr(read: Read) -> None:
     assert read([lacks + "device does not support.", *efa]).gdr == "no"
 
 
-def test_an_ability_of_the_gpu_is_no_use_of_it(read: Read) -> None:
+def test_support_for_gdr_is_not_its_use(read: Read) -> None:
     assert read([info("DMA-BUF is available on GPU device 0"), logs.IB_LIST]).gdr == "unknown"
     assert read([info("NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'")]).gdr == "unknown"
     off = info("NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'")
@@ -198,12 +198,12 @@ def test_an_ability_of_the_gpu_is_no_use_of_it(read: Read) -> None:
         "GPU Direct RDMA Disabled for GPU 0 / HCA 1 (distance 7 > 4), read 0 mode Default",
     ],
 )
-def test_too_far_is_no_gdr(read: Read, text: str) -> None:
+def test_distant_nic_has_no_gdr(read: Read, text: str) -> None:
     assert read([info(text)]).gdr == "no"
     assert read([info(text.replace("Disabled", "Enabled"))]).gdr == "yes"
 
 
-def test_a_table_alone_tells_no_transport_unless_no_nic_is_so_fast(read: Read) -> None:
+def test_table_alone_proves_only_speeds_above_any_nic(read: Read) -> None:
     assert read([row(1 << 33, 230.0, 430.0)]).transport == "unknown"
     assert read([row(1 << 33, 900.0, 1750.0)]).transport == "p2p/shm-only"
 
@@ -284,9 +284,7 @@ VERBS_USED = [net(0, 8, "send")]
         (info("NCCL_IB_GID_INDEX set by environment to 3."), "verbs"),
     ],
 )  # fmt: skip
-def test_infiniband_or_ethernet_is_said_where_a_line_tells(
-    read: Read, line: str, transport: str
-) -> None:
+def test_link_layer_is_reported_if_a_line_has_it(read: Read, line: str, transport: str) -> None:
     reading = read([line, *VERBS_USED])
     claim = reading.claims["transport"]
     assert (reading.transport, claim.grade) == (transport, "connections")
@@ -331,7 +329,7 @@ def test_a_job_started_on_one_host_did_not_use_its_network(read: Read, line: str
     assert read([*chosen, init(0, 2, "Init COMPLETE"), other]).transport == "socket"
 
 
-def test_as_many_writers_as_ranks_on_one_host_are_the_job(read: Read) -> None:
+def test_all_ranks_on_one_host_are_the_whole_job(read: Read) -> None:
     chosen = [info("Using network Socket", pid=rank, gpu=rank) for rank in range(4)]
     texts = ("Channel 00/02 :    0   1   2   3", "Connected all rings")
     rings = [info(text, pid=0) for text in texts]
@@ -339,7 +337,7 @@ def test_as_many_writers_as_ranks_on_one_host_are_the_job(read: Read) -> None:
     assert read([*chosen[:3], *rings]).transport == "socket"
 
 
-def test_settings_and_versions_that_differ_between_ranks_are_noted(read: Read) -> None:
+def test_differing_settings_and_versions_of_ranks_are_noted(read: Read) -> None:
     setting = "NCCL_IB_HCA set by environment to "
     lines = [info(setting + "mlx5_0", host="a"), info(setting + "mlx5_1", host="b")]
     lines += [info("NCCL version 2.20.5+cuda12.4"), info("NCCL version 2.21.5+cuda12.4")]

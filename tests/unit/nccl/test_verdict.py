@@ -146,7 +146,7 @@ def test_every_pattern_of_failure_is_tried_with_a_literal() -> None:
         assert min(map(len, sign.needles)) >= 4, sign.id
 
 
-def test_a_local_error_right_after_the_connections_is_of_initialisation(read: Read) -> None:
+def test_local_error_after_connections_is_an_init_failure(read: Read) -> None:
     error = warn("NET/IB : Got completion with error 4, opcode 8983, len 0, vendor err 81")
     assert read([net(0, 8, "send"), error]).verdict == "init-failure"
     assert read([*logs.healthy(), error]).verdict == "other"
@@ -291,7 +291,7 @@ def test_other_programs_tables_are_read_too(read: Read, slow: list[str], fast: l
     assert read(start).verdict == "other"
 
 
-def test_a_figure_without_its_payload_is_none(read: Read) -> None:
+def test_figure_without_its_payload_is_ignored(read: Read) -> None:
     stray = [" algbw: 80.000 GBps (1 Gbps)", " busbw: 150.000 GBps (1 Gbps)"]
     assert read([logs.IB_LIST, net(8, 0, "receive"), *stray]).verdict == "other"
 
@@ -320,7 +320,7 @@ def test_a_table_that_falls_is_slow(read: Read) -> None:
     # The next test's table begins with its smallest size.
     again = [row(1 << 24, 9.0, 9.0), row(1 << 27, 12.0, 12.0)]
     assert read([*used, *table, *again, AVERAGE]).verdict == "ok"
-    # Within a node it is none of the network's.
+    # Within a node the network plays no part.
     assert read([comm(0, 8, 1), *table, row(1 << 27, 12.0, 12.0), AVERAGE]).verdict == "ok"
 
 
@@ -347,14 +347,14 @@ def test_ok_needs_an_end_or_a_figure(read: Read) -> None:
     begun = [*head, *used, logs.CONNECTED, info("Connected all trees"), info("Using network IB")]
     for count in range(1, len(begun) + 1):
         assert read(begun[:count]).verdict == "other", begun[:count]
-    # An end without a transport, or the other way round, is none.
+    # An end without a transport, or the other way round, is no start.
     assert read([init(0, 16, "Init COMPLETE")]).verdict == "other"
     assert read([*begun, init(0, 16, "Init COMPLETE")]).verdict == "ok"
     assert read([*begun, init(0, 16, "Destroy COMPLETE")]).verdict == "ok"
     assert read([*begun, row(1 << 30, 230.0, 430.0)]).verdict == "ok"
 
 
-def test_a_stray_ethernet_port_is_slow_until_connections_show_the_use(read: Read) -> None:
+def test_stray_ethernet_port_is_slow_unless_connections_avoid_it(read: Read) -> None:
     mixed = info("NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_bond_0:1/RoCE [RO]; OOB eth0:1<0>")
     assert read([mixed]).verdict == "low-bandwidth"
     used = [net(0, 8, "send"), init(0, 16, "Init COMPLETE")]
@@ -406,7 +406,7 @@ def test_ranks_that_call_different_collectives(read: Read, others: str) -> None:
     )
 
 
-def test_rules_and_idle_servers_are_no_last_line(read: Read) -> None:
+def test_rules_and_idle_servers_are_not_the_last_line(read: Read) -> None:
     waits = "INFO [shm_broadcast.py:802] No available shared memory broadcast block found in 60 s"
     assert read([waits, "-" * 80, ""]).verdict == "hang"
     idle = "Engine 000: Avg prompt throughput: 0.0 tokens/s, Running: 1 reqs"
@@ -423,7 +423,7 @@ def test_rules_and_idle_servers_are_no_last_line(read: Read) -> None:
         info("resp.opId=0x7fa7a8f7a6d0 matches expected opId=0x7fa7a8f7a6d0"),
     ],
 )
-def test_what_waits_is_a_hang_only_at_the_end(read: Read, waits: str) -> None:
+def test_waiting_is_a_hang_only_at_the_end(read: Read, waits: str) -> None:
     assert read([waits]).verdict == "hang"
     assert read([waits, *logs.healthy()]).verdict == "ok"
 
@@ -447,7 +447,7 @@ def test_processes_that_stop_while_they_connect_hang(read: Read) -> None:
         "*      0      -   0 52162520 Active 0x00000001 (1,1,1) (64,1,1) ncclReduceRingLLKernel()",
     ],
 )
-def test_a_stack_that_somebody_looked_at_is_a_hang(read: Read, line: str) -> None:
+def test_dumped_stack_is_a_hang(read: Read, line: str) -> None:
     assert read(["(cuda-gdb) bt", line]).verdict == "hang"
     assert read(["Program received signal SIGSEGV, Segmentation fault.", line]).verdict == "other"
 
@@ -459,7 +459,7 @@ def test_silence_after_the_bootstrap_is_a_hang(read: Read) -> None:
     assert read([*lines, info("Using network IB")]).verdict == "other"
 
 
-def test_who_waits_is_a_hang_only_as_the_last_line(read: Read) -> None:
+def test_waiting_rank_is_a_hang_only_as_the_last_line(read: Read) -> None:
     member = "Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/16"
     assert read([member]).verdict == "hang"
     assert read([member, *logs.healthy()]).verdict == "ok"
@@ -510,13 +510,13 @@ def test_a_long_silence_after_a_line_of_nccl_is_a_hang(read: Read) -> None:
     assert read([*lines, *steps]).verdict == "other"
 
 
-def test_the_same_rendezvous_warning_before_a_good_start_is_nothing(read: Read) -> None:
+def test_rendezvous_warning_before_a_good_start_is_ignored(read: Read) -> None:
     warning = "[W socket.cpp:601] [c10d] (gai error: -3 - Temporary failure in name resolution)."
     assert read([warning]).verdict == "init-failure"
     assert read([warning, *logs.healthy()]).verdict == "ok"
 
 
-def test_what_follows_a_failure_does_not_hide_it(read: Read) -> None:
+def test_later_lines_do_not_hide_a_failure(read: Read) -> None:
     watchdog = "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3"
     refused = warn("Net : Connect to 10.0.0.2<5> failed : Connection refused")
     assert read([refused, watchdog]).verdict == "init-failure"
@@ -530,7 +530,7 @@ def test_a_warning_without_a_result_forbids_ok(read: Read) -> None:
     assert read([*logs.healthy(), warn("Failed to open libibverbs.so[.1]")]).verdict == "ok"
 
 
-def test_a_launch_or_a_list_of_devices_as_the_last_line_is_a_hang(read: Read) -> None:
+def test_log_that_ends_in_launch_mode_or_devices_is_a_hang(read: Read) -> None:
     launch = info("Launch mode Parallel")
     assert read([*logs.healthy(), launch, "", ""]).verdict == "hang"
     assert read([*logs.healthy(), launch, "step 1 loss 2.0"]).verdict == "ok"

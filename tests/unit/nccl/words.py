@@ -8,6 +8,7 @@ WORDS = {
         "roce",
         "verbs",
         "efa",
+        "libfabric",
         "tcpx",
         "gib",
         "socket",
@@ -17,6 +18,8 @@ WORDS = {
     "gdr": {"yes", "no", "unknown"},
     "verdict": {
         "ok",
+        "measured",
+        "wired",
         "tcp-fallback",
         "init-failure",
         "hang",
