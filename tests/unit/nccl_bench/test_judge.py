@@ -62,7 +62,7 @@ def test_factors(tmp_path: Path, collective: str, ranks: int, factor: float) -> 
     assert not {"factor", "clock"} & ids(item)
 
 
-def test_a_factor_of_another_rank_count_is_told(tmp_path: Path) -> None:
+def test_factor_of_another_rank_count_is_reported(tmp_path: Path) -> None:
     eight = tables.log(ranks=8, started=True, devices=False).splitlines()
     item = judged(tmp_path, "\n".join([*eight[:4], *tables.device_lines(16, 2), *eight[4:]]))
     assert item.run.ranks == 16
@@ -70,14 +70,14 @@ def test_a_factor_of_another_rank_count_is_told(tmp_path: Path) -> None:
     assert "factor" in ids(item)
 
 
-def test_edited_figures_are_told(tmp_path: Path) -> None:
+def test_edited_figures_are_reported(tmp_path: Path) -> None:
     row = "  4294967296    1073741824     float     sum      -1    20000  400.00  400.00      0"
     assert "clock" in ids(
         judged(tmp_path, tables.log(ranks=2, rows=[]).replace("# Out", f"{row}\n# Out"))
     )
 
 
-def test_busbw_below_algbw_is_no_all_reduce(tmp_path: Path) -> None:
+def test_busbw_below_algbw_is_not_all_reduce(tmp_path: Path) -> None:
     row = " 17179869184    4294967296     float     sum      -1  18285.0  939.58  936.93      0"
     text = f"# Collective test starting: all_reduce_perf\n{row}\n# Out of bounds values : 0 OK\n"
     assert "busbw-below-algbw" in ids(judged(tmp_path, text))
@@ -126,7 +126,7 @@ def test_no_rows_never_pass(tmp_path: Path) -> None:
     assert status(judged(tmp_path, tables.log(rows=[], closing=False)), Gate())[0] == "fail"
 
 
-def test_not_validated_is_said(tmp_path: Path) -> None:
+def test_missing_validation_is_reported(tmp_path: Path) -> None:
     rows = [Point(size=GIB, algbw=100.0, wrong="N/A")]
     item = judged(tmp_path, tables.log(rows=rows).replace("validation: 1", "validation: 0"))
     assert "not-checked" in ids(item)
@@ -150,7 +150,7 @@ def test_not_validated_is_said(tmp_path: Path) -> None:
         ("gather", 4, 100.0, 75.0),
     ],
 )
-def test_what_the_wire_carries(
+def test_rate_on_the_wire(
     tmp_path: Path, machine: str, collective: str, nodes: int, algbw: float, wire: float
 ) -> None:
     item = judged(tmp_path, single(algbw, collective, ranks=8 * nodes, nodes=nodes), machine)
@@ -211,7 +211,7 @@ def test_the_logs_own_hint_names_the_machine(tmp_path: Path, machine: str) -> No
     assert judge(run).line is not None
 
 
-def test_two_hints_are_no_hint(tmp_path: Path, machine: str) -> None:
+def test_contradictory_hints_are_ignored(tmp_path: Path, machine: str) -> None:
     path = tmp_path / "run.log"
     path.write_text(f"Running on {machine} or lab.8gpu\n" + single(200.0))
     (run,) = read_runs([path], [machine, "lab.8gpu"])
@@ -282,7 +282,7 @@ def test_published_figures_compare_the_same_size(
     assert item.published == ()
 
 
-def test_an_nvlink_domain_over_several_nodes_is_no_network(
+def test_nvlink_domain_of_several_nodes_is_not_a_network(
     tmp_path: Path, machine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind = replace(machines.MACHINES[machine], gpus=4, nvlink_domain=72)

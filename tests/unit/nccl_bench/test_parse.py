@@ -65,10 +65,10 @@ def test_the_first_releases(tmp_path: Path, collective: str) -> None:
 @pytest.mark.parametrize(
     "collective", ["all_reduce", "all_gather", "alltoall", "broadcast", "reduce", "reduce_scatter"]
 )
-def test_times_without_a_fraction_are_no_roots(
+def test_times_without_a_fraction_are_not_roots(
     tmp_path: Path, collective: str, header: bool
 ) -> None:
-    """From 10 ms on a time has no decimals, and in old tables it stands where a root may."""
+    """A time of 10 ms or more has no decimals, and in old tables it stands where a root may."""
     points = tables.points(MIB, 8 * GIB, top=20.0)
     text = f"$ ./build/{collective}_perf\n" + tables.log(collective, rows=points, era="2.9")
     if not header:
@@ -86,7 +86,7 @@ def test_bandwidth_without_bus_bandwidth_is_one_rank(tmp_path: Path) -> None:
     assert (run.ranks, run.ranks_from) == (1, "factor")
 
 
-def test_a_sum_whose_in_place_half_is_unchecked_is_not_told_by_its_figures(tmp_path: Path) -> None:
+def test_sum_with_unchecked_in_place_half_has_no_collective(tmp_path: Path) -> None:
     """sendrecv_perf of some releases: ``sum``, and N/A in-place."""
     half = "    89478    12.00   12.00"
     row = f"  1073741824     268435456     float     sum      -1{half}      0{half}"
@@ -215,7 +215,7 @@ def test_a_pasted_table_tells_its_ranks_by_the_factor(tmp_path: Path) -> None:
 
 
 def test_the_factor_tells_no_rank_count_that_it_cannot(tmp_path: Path) -> None:
-    """At thousands of ranks rounding leaves more than one candidate."""
+    """Rounding leaves more than one candidate at thousands of ranks."""
     text = tables.log(devices=False, ranks=4096, rows=tables.points(GIB, 2 * GIB))
     assert one(tmp_path, text).ranks is None
 
@@ -231,7 +231,7 @@ def test_cut_device_lines_leave_the_count_to_others(tmp_path: Path) -> None:
 
 
 def test_groups_are_communicators(tmp_path: Path) -> None:
-    """With NCCL_TESTS_SPLIT each colour is a communicator of its own, and the factor is of one."""
+    """NCCL_TESTS_SPLIT makes each colour a communicator of its own, and the factor is of one."""
     lines = [
         f"#  Rank {rank:2d} Group {rank % 2:2d} Pid {rank:6d} on node-{rank // 4} device 0 [0x01] X"
         for rank in range(8)
@@ -332,7 +332,7 @@ def test_machine_types_are_found_as_words() -> None:
 
 
 def document(**over: object) -> dict[str, object]:
-    """What ``jsonOutputInit`` and the writers after it produce for two ranks on two hosts."""
+    """Return what ``jsonOutputInit`` and the writers after it write for two ranks on two hosts."""
     half = {"time": 6426.3, "alg_bw": 167.09, "bus_bw": 167.09, "nwrong": 0.0}
     return {
         "version": 3,
@@ -426,5 +426,5 @@ def test_a_collectors_json_lines_are_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["{}", '{"results": 3}', '{"a": [1, 2', "{" * 5000, '{"results": [']
 )
-def test_other_json_is_no_output(tmp_path: Path, text: str) -> None:
+def test_other_json_is_not_output(tmp_path: Path, text: str) -> None:
     assert runs(tmp_path, text) == []

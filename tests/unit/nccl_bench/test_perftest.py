@@ -79,7 +79,7 @@ LATENCY = perftests.latency("mlx5_0")
         pytest.param(LATENCY.replace(" 7.40", " 0.40"), id="an average above the most"),
     ],
 )
-def test_what_is_no_whole_test_is_refused(text: str) -> None:
+def test_incomplete_test_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         read(text)
 
