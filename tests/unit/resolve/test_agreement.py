@@ -1,4 +1,4 @@
-"""What launch submits, what the runtime wires, what guards demand and what the queue covers agree.
+"""Agreement of what launch submits, the runtime wires, guards demand and the queue covers.
 
 Of every stack that is shipped and of generated ones: several pools of unlike machines, part of a
 node's GPUs, several namespaces and claims, queues over several pools. What becomes of a job is put
@@ -47,7 +47,7 @@ FILE = Payload(name="train.py", data=b"x")
 
 
 def plan_of(resolved: Resolved, runtime: str, **fields: Any) -> Plan:
-    """As `railhead launch` makes it."""
+    """Return the plan that `railhead launch` makes."""
     row = next(r for r in resolved.runtimes if r.name == runtime)
     nodes = row.framework.fewest_nodes
     wanted = {"name": "job", "nodes": nodes, "runtime": runtime, "command": ["torchrun", "y"]}
@@ -69,7 +69,7 @@ def container_of(pod: Mapping[str, Any]) -> Object:
 def pods_of(runtime: ResolvedRuntime, job: Object) -> Object:
     """Return the pod that Trainer makes of a runtime's template and a TrainJob.
 
-    ``resourcesPerNode`` makes the container's resources anew (2.1, pkg/runtime/framework/plugins/
+    ``resourcesPerNode`` replaces the container's resources (2.1, pkg/runtime/framework/plugins/
     jobset) or is merged into limits and requests (2.3, pkg/runtime/core), without claims in both.
     """
     *_, replicated = runtime.spec["template"]["spec"]["replicatedJobs"]
@@ -105,7 +105,7 @@ def pods_of(runtime: ResolvedRuntime, job: Object) -> Object:
 
 
 def check(resolved: Resolved, plan: Plan) -> None:
-    """A plan's TrainJob against the stack's runtime, guards and queue."""
+    """Compare a plan's TrainJob with the stack's runtime, guards and queue."""
     cluster = resolved.cluster
     runtime = next(r for r in resolved.runtimes if r.name == plan.runtime)
     job = render.train_job(plan)
@@ -120,7 +120,7 @@ def check(resolved: Resolved, plan: Plan) -> None:
 
 
 def check_devices(cluster: Cluster, runtime: ResolvedRuntime, plan: Plan, pod: Object) -> None:
-    """As many as the wiring says for this pool and these GPUs, on both sides; a node has them."""
+    """Compare the devices with the wiring for this pool and these GPUs; a node must have them."""
     resources = container_of(pod)["resources"]
     wired = wiring(cluster, runtime.pool, plan.gpus_per_node)
     wanted = {runtime.machine.gpu_resource: str(plan.gpus_per_node)} | wired.requests()
@@ -139,7 +139,7 @@ def check_devices(cluster: Cluster, runtime: ResolvedRuntime, plan: Plan, pod: O
 def check_queue(
     resolved: Resolved, runtime: ResolvedRuntime, plan: Plan, job: Object, pod: Object
 ) -> None:
-    """The job's queue covers all that the pod requests, with enough on the pool's own flavor."""
+    """Assert that the queue covers the pod's requests, with enough on the pool's own flavor."""
     label = job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"]
     (namespace,) = (n for n in resolved.namespaces if n.name == job["metadata"]["namespace"])
     behind = namespace.queues[label]["clusterQueue"]
@@ -149,10 +149,10 @@ def check_queue(
     requests = container_of(pod)["resources"]["requests"]
     assert set(requests) <= set(group["coveredResources"])
     quota: dict[str, Decimal] = {}
-    for one in kueues(resolved).cluster_queues:
+    for other in kueues(resolved).cluster_queues:
         # What another team is promised may be borrowed.
-        if one is queue or "cohortName" in queue.spec:
-            for name, amount in promised(one.spec, plan.flavor).items():
+        if other is queue or "cohortName" in queue.spec:
+            for name, amount in promised(other.spec, plan.flavor).items():
                 quota[name] = quota.get(name, Decimal(0)) + amount
     short = {k for k, v in requests.items() if parse(v) * plan.nodes > quota[k]}
     assert short <= {"cpu", "memory"}, "these are the stack's own words"
@@ -169,7 +169,7 @@ def promised(spec: Mapping[str, Any], flavor: str) -> dict[str, Decimal]:
 
 
 def passes(resolved: Resolved, pools: tuple[str, ...], name: str, pod: Object) -> bool:
-    """Whether Kueue may take a flavor for a pod (pkg/scheduler/flavorassigner, flavorSelector).
+    """Return whether Kueue may take a flavor (pkg/scheduler/flavorassigner, flavorSelector).
 
     Of the pod's selector it looks at the label keys of all flavors of the group up to 0.18, and at
     the flavor's own since 0.19: either must be enough.
@@ -184,7 +184,7 @@ def passes(resolved: Resolved, pools: tuple[str, ...], name: str, pod: Object) -
 
 
 def check_nodes(cluster: Cluster, runtime: ResolvedRuntime, pod: Object) -> None:
-    """No node of another pool, whatever else it carries, is one that the pod may run on."""
+    """Assert that the pod may run on no node of another pool, whatever labels that carries."""
     selector = pod["spec"]["nodeSelector"]
     for pool in cluster.pools:
         carries = dict(runtime.pool.node_selector) | dict(pool.node_selector)
@@ -193,7 +193,7 @@ def check_nodes(cluster: Cluster, runtime: ResolvedRuntime, pod: Object) -> None
 
 
 def check_checkpoints(cluster: Cluster, plan: Plan, pod: Object) -> None:
-    """The directory lies on a claim that the job's namespace has; without one there is none."""
+    """Assert that the directory lies on a claim of the job's namespace, or is not set."""
     container = container_of(pod)
     env = {e["name"]: e.get("value") for e in container["env"]}
     volumes = {
@@ -217,7 +217,7 @@ def check_checkpoints(cluster: Cluster, plan: Plan, pod: Object) -> None:
 
 
 def check_environment(runtime: ResolvedRuntime, pod: Object) -> None:
-    """What the wiring says, but for what the runtime's own section of the stack overrides."""
+    """Compare the environment with the wiring and the overrides of the runtime's own section."""
     env = {e["name"]: e.get("value") for e in container_of(pod)["env"]}
     for name, value in runtime.wired.environment.items():
         assert env[name] == runtime.config.environment.get(name, value)
@@ -271,11 +271,11 @@ def test_every_job_that_a_shipped_stack_takes(stack: str) -> None:
 @cache
 def cases() -> dict[str, Object]:
     """Stacks on clusters that are there, one for each way into pods: id -> raw cluster."""
-    found = {c.id: fabrics.cluster(c) for c in fabrics.every() if c.platform == "existing"}
+    clusters = {c.id: fabrics.cluster(c) for c in fabrics.every() if c.platform == "existing"}
     # By claim, on machines that have fewer NICs than GPUs as well.
-    claimed = copy.deepcopy(found["efa-efa-existing"])
+    claimed = copy.deepcopy(clusters["efa-efa-existing"])
     claimed["fabric"]["allocation"] = "dra"
-    return found | {"efa-efa-existing-dra": claimed}
+    return clusters | {"efa-efa-existing-dra": claimed}
 
 
 @st.composite
@@ -289,7 +289,7 @@ def stacks(draw: st.DrawFn) -> Object:
         for m in MACHINES.values()
         if "existing" in m.platforms
         and (kind in m.fabrics or kind == "ethernet")
-        # Rails are as many as NICs, wherever the mode has rails.
+        # There are as many rails as NICs where the mode has rails.
         and ("rails" not in raw["fabric"] or len(m.nics) == len(like.nics))
     ]
     chosen = [template["instance_type"], *draw(st.lists(st.sampled_from(machines), max_size=2))]
@@ -365,7 +365,7 @@ def test_every_job_that_a_generated_stack_takes(raw: Object, data: st.DataObject
 def refusals(
     resolved: Resolved, runtime: ResolvedRuntime, *, gpus: int | None, nodes: int, queue: Any
 ) -> Iterator[str]:
-    """Why a job cannot be, each as the start of what is said of it."""
+    """Yield the start of each message that refuses the job."""
     if gpus not in (None, *runtime.shares):
         yield f"gpus_per_node: {gpus} is not allowed"
     if queue is not None and runtime.pool.name not in queue.pools:
@@ -385,7 +385,7 @@ def test_a_share_is_as_large_a_part_of_the_nics_as_of_the_gpus(stack: str) -> No
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_what_no_job_may_set_is_refused_with_who_sets_it(stack: str) -> None:
+def test_reserved_settings_are_refused_with_their_owner(stack: str) -> None:
     resolved = shipped(stack)
     for runtime in resolved.contract.runtimes:
         assert "NCCL_NET" in runtime.reserved
@@ -401,14 +401,14 @@ def test_what_no_job_may_set_is_refused_with_who_sets_it(stack: str) -> None:
 @pytest.mark.parametrize("stack", STACKS)
 def test_the_contract_has_each_runtimes_own_pod(stack: str) -> None:
     resolved = shipped(stack)
-    told = {runtime.name: runtime for runtime in resolved.contract.runtimes}
-    assert list(told) == [runtime.name for runtime in resolved.runtimes]
+    runtimes = {runtime.name: runtime for runtime in resolved.contract.runtimes}
+    assert list(runtimes) == [runtime.name for runtime in resolved.runtimes]
     for runtime in resolved.runtimes:
         *_, replicated = runtime.spec["template"]["spec"]["replicatedJobs"]
         made = copy.deepcopy(replicated["template"]["spec"]["template"])
         # What a framework's launcher alone waits for is no part of a node's pod.
         inside = [c for c in made["spec"].pop("initContainers", ()) if c["name"] != "named"]
         made["spec"] |= {"initContainers": inside} if inside else {}
-        assert told[runtime.name].pod == made
-        assert told[runtime.name].replicated_job == replicated["name"]
-        assert told[runtime.name].container == container_of(runtime.pod)["name"]
+        assert runtimes[runtime.name].pod == made
+        assert runtimes[runtime.name].replicated_job == replicated["name"]
+        assert runtimes[runtime.name].container == container_of(runtime.pod)["name"]

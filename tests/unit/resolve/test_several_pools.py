@@ -108,13 +108,13 @@ def test_a_job_asks_for_its_own_pools_devices(
     assert plan.resources["requests"]["cpu"] == "32"
 
 
-def test_a_job_writes_its_checkpoints_where_its_runtime_mounts_them() -> None:
+def test_checkpoints_go_to_the_mount_of_the_runtime() -> None:
     plan = planned(parsed(), "on-h200")
     assert plan.env["CHECKPOINT_DIR"] == "/checkpoints/a"
     assert plan.checkpoint_claim == "checkpoints"
 
 
-def test_a_runtime_without_a_claim_has_no_directory_for_checkpoints() -> None:
+def test_runtime_without_claim_sets_no_checkpoint_directory() -> None:
     """One below no mount would be the pod's own disk, and gone with it."""
     plan = planned(parsed(), "on-h100")
     assert "CHECKPOINT_DIR" not in plan.env
@@ -158,7 +158,7 @@ def test_pools_that_their_labels_do_not_tell_apart_are_refused(
         parsed(pools=pools)
 
 
-def test_pools_that_differ_in_one_label_of_several_are_told_apart() -> None:
+def test_one_differing_label_separates_two_pools() -> None:
     pools = copy.deepcopy(STACK["pools"])
     pools[0]["node_selector"] = {"zone": "z", "kind": "a"}
     pools[1]["node_selector"] = {"zone": "z", "kind": "b", "more": "c"}
@@ -177,7 +177,7 @@ def test_a_job_takes_a_queue_that_covers_its_pool() -> None:
 
 
 def test_nics_by_claim_stay_with_the_pod() -> None:
-    """Trainer builds the container's resources anew from a job's, without their claims."""
+    """Trainer rebuilds the container's resources from a job's, without their claims."""
     cluster = parsed(fabric={"kind": "efa", "mode": "efa", "allocation": "dra"})
     trainer = render.train_job(planned(cluster, "on-h200"))["spec"]["trainer"]
     assert "resourcesPerNode" not in trainer

@@ -40,9 +40,9 @@ def resolved(raw: Raw) -> Resolved:
 
 
 def queues(raw: Raw) -> VolcanoQueues:
-    found = resolved(raw).queues
-    assert isinstance(found, VolcanoQueues)
-    return found
+    made = resolved(raw).queues
+    assert isinstance(made, VolcanoQueues)
+    return made
 
 
 def test_shares_are_deserved_capability_and_guarantee() -> None:
@@ -80,9 +80,9 @@ def test_actions_are_the_teams_preemption(preemption: dict[str, str], actions: s
     for team in raw["teams"]:
         team["preemption"] = preemption
     file = yaml.safe_load(queues(raw).scheduler)
-    said = file["actions"].split(", ")
-    assert said[:2] == ["allocate", "backfill"]
-    assert set(said[2:]) == actions
+    names = file["actions"].split(", ")
+    assert names[:2] == ["allocate", "backfill"]
+    assert set(names[2:]) == actions
     plugins = [plugin["name"] for tier in file["tiers"] for plugin in tier["plugins"]]
     assert {"gang", "capacity", "network-topology-aware"} <= set(plugins)
     # A first tier without it lets a team be stopped within its own share.
@@ -166,7 +166,9 @@ def _refused() -> list[tuple[str, Any, str, str]]:
 
 
 @pytest.mark.parametrize(("path", "value", "where", "words"), _refused())
-def test_what_volcano_cannot_say_is_refused(path: str, value: Any, where: str, words: str) -> None:
+def test_settings_that_volcano_lacks_are_refused(
+    path: str, value: Any, where: str, words: str
+) -> None:
     raw = with_teams({"nodes": 2}, {"nodes": 1})
     raw["fair"] = {"sharing": False}
     raw["priorities"] = [
@@ -174,8 +176,8 @@ def test_what_volcano_cannot_say_is_refused(path: str, value: Any, where: str, w
         {"name": "research", "value": 0},
     ]
     put(raw, path, value)
-    found = mistakes(raw)
-    assert any(line.startswith(f"{where}: ") and words in line for line in found), found
+    text = mistakes(raw)
+    assert any(line.startswith(f"{where}: ") and words in line for line in text), text
     of(kueues(raw))
 
 
@@ -183,7 +185,7 @@ def kueues(raw: Raw) -> Raw:
     return raw | {"queueing": {"scheduler": "kueue"}}
 
 
-def test_pools_cannot_be_told_apart() -> None:
+def test_indistinguishable_pools_are_refused() -> None:
     raw = site()
     raw["pools"].append(raw["pools"][0] | {"name": "other", "node_selector": {"a.b/c": "d"}})
     raw["queues"][0]["pools"].append("other")
@@ -196,7 +198,7 @@ def test_a_scheduler_that_is_not_known_is_refused() -> None:
     assert "volcano" in line
 
 
-def test_kueue_is_the_default_and_may_be_said() -> None:
+def test_kueue_is_the_default_and_may_be_named() -> None:
     raw = stack_cluster("onprem-ib-sriov")
     del raw["queueing"]
     assert resolve(of(raw)).contract == resolve(of(kueues(raw))).contract
