@@ -20,7 +20,7 @@ WRITER = PodReport(node="a", type="nfs4", source="filer:/export", sha256="1", fr
 READER = replace(WRITER, node="b")
 
 
-def test_a_network_mount_of_one_source_read_on_another_node_is_the_proof() -> None:
+def test_read_on_another_node_proves_a_shared_mount() -> None:
     result = verdict(WRITER, READER)
     assert (result.shared, result.why) == ("yes", "a wrote and b read, nfs4 filer:/export")
     fuse = (replace(item, type="fuse.sshfs") for item in (WRITER, READER))
@@ -71,7 +71,7 @@ def test_the_script_writes_reads_and_tells(tmp_path: Path) -> None:
     assert wrote["sha256"] == read["sha256"]
     assert read["size"] == (1 << 20) + len("nonce")
     assert wrote["total"] >= wrote["free"] > 0
-    # It leaves nothing, and what is not there is told.
+    # It leaves nothing, and reports what is not there.
     assert not list((tmp_path / ".railhead-proof").iterdir())
     assert "No such file" in PodReport.of(json.dumps(run("read", status=1))).error
 
@@ -132,13 +132,13 @@ def test_a_good_claim_has_nothing_against_it() -> None:
         (claim(metadata__annotations={"railhead.dev/delete": "c"}), None, "may be deleted"),
     ],
 )
-def test_what_makes_a_gang_wait_or_lose_is_told(
+def test_storage_that_makes_a_gang_wait_or_lose_is_reported(
     body: dict[str, Any] | None, passed: bool | None, text: str
 ) -> None:
     assert any(item[0] is passed and text in item[1] for item in said(body)), said(body)
 
 
-def test_a_claim_without_a_volume_says_why_unless_it_waits_for_its_first_job() -> None:
+def test_unbound_claim_names_its_cause_or_waits_for_first_job() -> None:
     pending = claim(status__phase="Pending")
     assert [passed for passed, _ in said(pending)] == [True]
     (first, _) = said(pending, 2, 'storageclass.storage.k8s.io "s" not found')
@@ -176,7 +176,7 @@ VOLUME = {
 }
 
 
-def test_a_volume_is_saved_for_its_claim_by_name_and_for_no_other() -> None:
+def test_saved_volume_is_reserved_for_its_claim() -> None:
     before = json.dumps(VOLUME)
     assert provisioned(VOLUME)
     assert reserved(VOLUME) == {
@@ -201,5 +201,5 @@ def test_a_volume_is_saved_for_its_claim_by_name_and_for_no_other() -> None:
     assert json.dumps(VOLUME) == before
 
 
-def test_a_volume_that_no_provisioner_made_is_made_again_by_who_made_it() -> None:
+def test_volume_made_by_hand_is_not_provisioned() -> None:
     assert not provisioned({"metadata": {"name": "lustre"}})
