@@ -1,7 +1,7 @@
 """Recorded series for each alert: on which it must fire, on which it must not.
 
-Values are promtool's: ``1+2x3`` is 1 3 5 7, one a minute; ``_`` is none. Each alert has series just
-on either side of its threshold, so that a threshold that was changed is noticed.
+Values are promtool's: ``1+2x3`` is 1 3 5 7, one a minute; ``_`` is no sample. Each alert has series
+just on either side of its threshold, so that a threshold that was changed is noticed.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def gpus(clocks: list[int], idle: int = 0) -> dict[str, str]:
 
 
 def rails(first: int, second: int) -> dict[str, str]:
-    """Two rails of one node, in bytes a minute."""
+    """Return two rails of one node, in bytes a minute."""
     name = "node_infiniband_port_data_transmitted_bytes_total"
     return {
         f'{name}{{instance="n0", device="mlx5_0", port="1"}}': f"0+{first}x60",
@@ -143,7 +143,7 @@ def condition(kind: str, status: str) -> str:
 
 
 def collective(nodes: int = 2, gpu: str = "GPU0") -> str:
-    """What NCCL Inspector says of one GPU's collectives."""
+    """Return NCCL Inspector's series of one GPU's collectives."""
     return (
         'nccl_bus_bandwidth_gbs{namespace="training", node="j-node-0-0", comm_name="unknown", '
         f'n_nodes="{nodes}", nranks="16", collective="AllReduce", message_size="64-128MB", '
@@ -358,7 +358,7 @@ CASES: tuple[Case, ...] = (
         40,
         {f'{SENT}{{namespace="training", pod="p", interface="eth0"}}': "0+5400000000x60"},
     ),
-    # What goes over a rail's own interface, or is none of training's.
+    # Traffic over a rail's own interface, or not of training.
     quiet(
         "RailheadTrafficOffFabric",
         40,
@@ -451,7 +451,7 @@ CASES: tuple[Case, ...] = (
     quiet("RailheadCollectivesSlow", 76, {collective(): "150x60 70x60"}),
     # Within a node the fabric has no part in it.
     quiet("RailheadCollectivesSlow", 90, {collective(nodes=1): "150x60 60x60"}),
-    # One of two GPUs alone is told by the others' waiting, and not by a mean.
+    # The others' waiting shows one slow GPU of two; a mean does not.
     quiet(
         "RailheadCollectivesSlow",
         90,
@@ -668,7 +668,7 @@ CASES: tuple[Case, ...] = (
     fires(
         "RailheadControllerGone",
         5,
-        {replicas("kube_deployment_spec_replicas", "somebody-elses"): "1x20"},
+        {replicas("kube_deployment_spec_replicas", "someone-elses"): "1x20"},
         "a controller that jobs need is not there",
     ),
     quiet("RailheadControllerGone", 4, {KUEUE: "1x20", JOBSET: "1x20"}),

@@ -1,4 +1,4 @@
-"""What a PromQL expression names, from its syntax tree."""
+"""Names in a PromQL expression, from its syntax tree."""
 
 from __future__ import annotations
 

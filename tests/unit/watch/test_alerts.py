@@ -21,7 +21,7 @@ NAMED = {alert.name: alert for alert in ALERTS}
 every = pytest.mark.parametrize("alert", ALERTS, ids=lambda a: a.name)
 
 
-def test_names_are_unique_and_told_apart_from_others() -> None:
+def test_names_are_unique_and_distinct_from_others() -> None:
     assert len(NAMED) == len(ALERTS)
     assert all(re.fullmatch(r"Railhead[A-Z][A-Za-z]+", name) for name in NAMED)
 
@@ -36,7 +36,7 @@ def test_it_names_metrics_and_labels_that_exporters_give(alert: Alert) -> None:
 
 
 @every
-def test_what_its_texts_show_are_labels_of_its_metrics(alert: Alert) -> None:
+def test_alert_texts_use_labels_of_their_metrics(alert: Alert) -> None:
     texts = alert.annotations.summary + alert.annotations.description
     shown = set(re.findall(r"\$labels\.(\w+)", texts))
     results = {
@@ -67,7 +67,7 @@ def test_every_expression_parses_without_what_a_stack_decides() -> None:
         assert "$" not in SITE.fill(alert.expr)
 
 
-def test_what_is_grouped_by_is_a_label() -> None:
+def test_grouping_keys_are_labels() -> None:
     for alert in ALERTS:
         known = {
             label
@@ -112,7 +112,7 @@ def test_the_page_lists_each_metric_with_its_source() -> None:
     assert text.split(begin)[1].split(end)[0] == page.metrics()
 
 
-def test_every_metric_is_read_by_somebody() -> None:
+def test_every_metric_has_a_reader() -> None:
     named = {s.name for alert in ALERTS for s in selectors(SITE.fill(alert.expr))}
     named |= {s.name for query in queries(SITE) for s in selectors(query)}
     assert {metric_of(str(name)).name for name in named} == METRICS.keys()

@@ -64,7 +64,7 @@ def test_panels_lie_side_by_side_and_nowhere_twice(dashboard: Dashboard) -> None
 
 @pytest.mark.slow
 def test_prometheus_takes_each_query(tmp_path: Path) -> None:
-    """As recording rules, which promtool reads with Prometheus' own parser."""
+    """Queries are written as recording rules, which promtool reads with Prometheus' own parser."""
     watching.ensure()
     result = watching.program("promtool")
     assert result is not None

@@ -31,7 +31,7 @@ def panel(title: str) -> Mapping[str, Any]:
     return dict(result)
 
 
-def test_a_series_is_named_by_its_labels_and_lies_where_it_was_measured() -> None:
+def test_series_has_its_labels_as_name_and_its_measured_points() -> None:
     drawn = plot(panel("Restarts"), answer, END)
     (series,) = drawn.series
     assert series.name == "training/llama"
@@ -44,7 +44,7 @@ def test_shares_are_drawn_in_per_cent() -> None:
     assert [y for _, y in drawn.series[0].points] == [50.0, 100.0]
 
 
-def test_a_page_has_each_panel_that_was_answered_and_names_the_others() -> None:
+def test_page_draws_answered_panels_and_names_the_others() -> None:
     text = page([JOBS], answer, END)
     drawn = re.findall(r"<figcaption>(.*?)</figcaption>", text)
     silent = [item["title"] for item in JOBS["panels"] if "kueue" in item["targets"][0]["expr"]]
@@ -55,7 +55,7 @@ def test_a_page_has_each_panel_that_was_answered_and_names_the_others() -> None:
 
 
 @pytest.mark.parametrize("name", ["prometheus", "a/b", "a/b:9090/c", "a/../b:9090", "A/b:1"])
-def test_a_prometheus_that_is_no_service_is_refused(name: str) -> None:
+def test_prometheus_that_is_not_a_service_is_refused(name: str) -> None:
     with pytest.raises(InputError, match="NAMESPACE/SERVICE:PORT"):
         _service(name)
 

@@ -58,7 +58,7 @@ def test_a_guard_counts_only_while_it_denies() -> None:
 @pytest.mark.parametrize(
     ("found", "replicas"), [([{"spec": {"replicas": 2}}], 2), ([{"spec": {"replicas": 0}}], 0)]
 )
-def test_a_controller_that_is_scaled_to_zero_or_gone_has_no_replicas(
+def test_missing_or_scaled_down_controller_has_zero_replicas(
     found: list[Any], replicas: int
 ) -> None:
     at = "/apis/apps/v1/namespaces/{}/deployments?fieldSelector=metadata.name%3D{}"
@@ -70,7 +70,7 @@ def test_a_controller_that_is_scaled_to_zero_or_gone_has_no_replicas(
 
 
 def as_made(tmp_path: Path, *live: dict[str, Any]) -> dict[str, float]:
-    """What is told of two queues that the stack made, where these are live."""
+    """Return the series of two queues that the stack made, with these objects live."""
     queues = [
         {
             "metadata": {"name": name, "namespace": "training"},
@@ -87,7 +87,7 @@ def as_made(tmp_path: Path, *live: dict[str, Any]) -> dict[str, float]:
     }
 
 
-def test_an_object_is_as_made_while_the_fields_that_the_stack_gives_are(tmp_path: Path) -> None:
+def test_object_is_as_made_while_the_stacks_fields_are(tmp_path: Path) -> None:
     def queue(name: str, namespace: str = "training", **spec: Any) -> dict[str, Any]:
         return {
             "metadata": {"name": name, "namespace": namespace, "uid": "u"},
@@ -146,7 +146,7 @@ def test_the_newest_file_of_each_directory_counts(tmp_path: Path) -> None:
 
 
 def test_a_claim_that_nobody_saved_to_is_as_old_as_it_is(tmp_path: Path) -> None:
-    """Else a job that never saves would never be told of."""
+    """A job that never saves would otherwise never be reported."""
     wrote(tmp_path / ".railhead" / "logs" / "training" / "job" / "run" / "0-pod-0.log", 999)
     (tmp_path / "empty").mkdir()
     os.utime(tmp_path, (70, 70))
@@ -165,8 +165,8 @@ railhead_guard_bound{policy="mine"} 1
 """
 
 
-def test_what_nccl_inspector_writes_is_passed_on(tmp_path: Path) -> None:
-    """As the claim's own, and nothing else that a job may have written there."""
+def test_inspector_series_are_passed_on(tmp_path: Path) -> None:
+    """The series count as the claim's own, and nothing else that a job wrote there is passed on."""
     folder = tmp_path / exporter.NCCL
     folder.mkdir(parents=True)
     (folder / "nccl_inspector_metrics_GPU-1.prom").write_text(INSPECTED)
@@ -194,7 +194,7 @@ def test_what_nccl_inspector_writes_is_passed_on(tmp_path: Path) -> None:
     assert list(exporter.collectives(tmp_path / "empty", "training", "c")) == []
 
 
-def test_what_lies_too_deep_is_told_by_its_directory(tmp_path: Path) -> None:
+def test_deep_files_count_by_the_age_of_their_directory(tmp_path: Path) -> None:
     deep = tmp_path.joinpath("run", *"abcdefg")
     wrote(deep / "model.pt", 100)
     at = tmp_path.joinpath("run", *"abcde")
@@ -204,13 +204,13 @@ def test_what_lies_too_deep_is_told_by_its_directory(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read all")
-def test_what_may_not_be_read_is_counted(tmp_path: Path) -> None:
+def test_unreadable_files_are_counted(tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0)
     _, (name, _, value) = exporter.checkpoints(tmp_path, "training", "c")
     assert (name, value) == ("railhead_checkpoint_unreadable", 1)
 
 
-def test_what_cannot_be_seen_any_more_is_not_told(tmp_path: Path) -> None:
+def test_metrics_are_dropped_if_the_cluster_does_not_answer(tmp_path: Path) -> None:
     held = exporter.Held()
     options = exporter._options().parse_args(["--guard=a"])
     there: Any = Served({POLICIES: [policy("a")], BINDINGS: [binding("a", "Deny")]})

@@ -45,7 +45,7 @@ def test_it_fires_when_it_should_and_not_when_it_should_not(
 
 
 def spoilt(rule: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The rule with one thing changed: each threshold, each comparison, the wait, the severity."""
+    """Yield the rule with one change: each threshold, each comparison, the wait, the severity."""
     expression = rule["expr"]
     # A number after a comparison or before the star of a share is a threshold.
     for match in re.finditer(r"(?<=[<>=] )[\d.e]+\b|[\d.]+(?= \* )", expression):

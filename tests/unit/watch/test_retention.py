@@ -1,4 +1,4 @@
-"""What goes from a claim by its age, and above all what does not."""
+"""Tests of what is removed from a claim by its age, and above all of what stays."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def claim(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_of_each_run_the_newest_stay_whatever_their_age(claim: Path) -> None:
+def test_newest_checkpoints_of_each_run_stay(claim: Path) -> None:
     assert clear(claim) == 0
     assert there(claim) == {"first/epoch-3", "first/epoch-4", "second/epoch-0"}
 
 
-def test_what_is_young_stays_beyond_the_newest(claim: Path) -> None:
+def test_young_checkpoints_stay_too(claim: Path) -> None:
     assert clear(claim, days=85, keep=1) == 0
     assert there(claim) == {*(f"first/epoch-{at}" for at in (2, 3, 4)), "second/epoch-0"}
 
@@ -71,7 +71,7 @@ def test_it_says_what_would_go_and_removes_nothing(
     assert sorted(claim.rglob("*")) == before
 
 
-def test_what_is_not_marked_is_neither_removed_nor_counted(claim: Path) -> None:
+def test_unmarked_folders_are_neither_removed_nor_counted(claim: Path) -> None:
     """A half-written one is the newest by its number, and none by its mark."""
     checkpoint(claim / "first", "epoch-9", days=0, mark=False)
     checkpoint(claim / "first", "epoch-10", days=500, mark=False)
@@ -123,8 +123,8 @@ def test_links_lead_nowhere(
     assert ("first/epoch-8" in kept) == (trick not in (linked_run, link_inside))
 
 
-def test_a_run_that_is_marked_itself_is_no_checkpoint(claim: Path) -> None:
-    """Or all runs of the claim would be one, and all but the newest of them would go."""
+def test_marked_run_is_not_a_checkpoint(claim: Path) -> None:
+    """All runs of the claim would otherwise be one, and all but its newest would go."""
     for name in ("first", "second"):
         (claim / name / MARK).touch()
         os.utime(claim / name / MARK, (0, 0))
@@ -162,10 +162,10 @@ def test_a_clock_that_is_days_off_stops_it(
     assert there(claim) == before
 
 
-def test_one_that_is_written_to_meanwhile_stays(
+def test_checkpoint_that_is_rewritten_meanwhile_stays(
     claim: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its run begins anew, and marks it again, between the look and the removal."""
+    """The run begins again, and marks it again, between the look and the removal."""
     real = retention.old
 
     def then_marked(*arguments: object, **named: object) -> list[retention.Checkpoint]:
@@ -181,7 +181,7 @@ def test_one_that_is_written_to_meanwhile_stays(
     assert there(claim) == {"first/epoch-1", "first/epoch-3", "first/epoch-4", "second/epoch-0"}
 
 
-def test_one_that_goes_meanwhile_is_told_and_the_others_go(
+def test_checkpoint_that_vanishes_does_not_stop_the_others(
     claim: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     real = Path.rename
@@ -228,8 +228,8 @@ def test_nonsense_removes_nothing(claim: Path, wrong: list[str]) -> None:
     assert there(claim) == before
 
 
-def test_its_text_alone_is_the_program(claim: Path) -> None:
-    """As the pod runs it: no module of ours, and no directory of ours to write to."""
+def test_program_runs_from_its_text_alone(claim: Path) -> None:
+    """The pod runs it like this: without Railhead's modules, and with nowhere to write to."""
     text = Path(retention.__file__).read_text(encoding="utf-8")
     asked = [sys.executable, "-I", "-c", text, str(claim), "--days", "30", "--keep", "2"]
     done = subprocess.run(asked, cwd="/", env={}, capture_output=True, text=True, check=True)
