@@ -859,7 +859,7 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
             holder=test_state,
             name="label_before",
             spoil=lambda _: lambda labels, _annotations: labels.get(state.LABEL),
-            judge=test_state.test_a_rollout_does_not_fail_a_node_whose_nics_are_switched_off,
+            judge=test_state.test_rollout_does_not_fail_a_node_with_nics_off,
         ),
     ),
     "metal: SHARP by NCCL's own transport": (

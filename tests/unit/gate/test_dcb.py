@@ -17,7 +17,7 @@ def attribute(kind: int, content: bytes, *, nested: bool = False) -> bytes:
 
 
 def answer(pfc: int | None, apps: list[tuple[int, int, int]]) -> bytes:
-    """What mlx5 answers to DCB_CMD_IEEE_GET; ``apps`` are (selector, priority, protocol)."""
+    """Return mlx5's answer to DCB_CMD_IEEE_GET; ``apps`` are (selector, priority, protocol)."""
     ieee = attribute(1, bytes(62))
     if pfc is not None:
         # struct ieee_pfc: cap, en, mbc, pad, delay, requests[8], indications[8].
@@ -31,15 +31,15 @@ def answer(pfc: int | None, apps: list[tuple[int, int, int]]) -> bytes:
 
 def test_pfc_and_dscp_are_read() -> None:
     # Selector 1 is an ethertype's, 5 a DSCP's.
-    found = dcb.parse(answer(0b0000_1000, [(1, 4, 0x8915), (5, 3, 26), (5, 6, 48)]))
-    assert found.pfc == {3}
-    assert found.dscp == {26: 3, 48: 6}
+    settings = dcb.parse(answer(0b0000_1000, [(1, 4, 0x8915), (5, 3, 26), (5, 6, 48)]))
+    assert settings.pfc == {3}
+    assert settings.dscp == {26: 3, 48: 6}
 
 
 def test_nothing_set_is_nothing() -> None:
-    found = dcb.parse(answer(0, []))
-    assert found.pfc == set()
-    assert found.dscp == {}
+    settings = dcb.parse(answer(0, []))
+    assert settings.pfc == set()
+    assert settings.dscp == {}
     assert dcb.parse(answer(0xFF, [])).pfc == set(range(8))
 
 

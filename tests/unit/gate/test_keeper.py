@@ -78,7 +78,7 @@ def test_a_rollout_withdraws_nothing() -> None:
     cluster.pods["a"] = True
     assert keeper.turn(cluster, OPTIONS, unwatched, 290.0) == []
     cluster.pods["a"] = False
-    # The grace begins anew.
+    # The grace begins again.
     assert keeper.turn(cluster, OPTIONS, unwatched, 310.0) == []
     assert keeper.turn(cluster, OPTIONS, unwatched, 600.0) == []
     assert keeper.turn(cluster, OPTIONS, unwatched, 611.0) == ["a"]

@@ -1,4 +1,4 @@
-"""What the gate makes of nodes that are as they should be, and of every way to be broken."""
+"""Verdicts of the gate on nodes that are as they should be, and on every way to be broken."""
 
 from __future__ import annotations
 
@@ -540,7 +540,7 @@ def test_names_are_in_their_own_order(tmp_path: Path) -> None:
 class TestMovable:
     """Modes in which the NIC itself moves into the pod."""
 
-    def test_what_a_pod_may_have_is_held(self, tmp_path: Path) -> None:
+    def test_devices_that_a_pod_may_have_are_held(self, tmp_path: Path) -> None:
         tree = trees.lab(tmp_path)
         (tree.sys / "class" / "net" / "rail0").unlink()
         (finding, resource) = evaluate(tree.node(), replace(LAB, movable=True))
@@ -548,12 +548,12 @@ class TestMovable:
         assert "a pod may have it" in finding.text
         assert resource.passed
 
-    def test_what_is_there_is_still_judged(self, tmp_path: Path) -> None:
+    def test_present_devices_are_still_judged(self, tmp_path: Path) -> None:
         tree = trees.lab(tmp_path)
         write(tree.sys / "class/net/rail0/operstate", "down")
         assert failed(tree, replace(LAB, movable=True))
 
-    def test_what_a_pod_gave_back_is_held(self, tmp_path: Path) -> None:
+    def test_returned_devices_are_held(self, tmp_path: Path) -> None:
         tree = trees.lab(tmp_path)
         write(tree.sys / "class/net/rail0/operstate", "down")
         write(tree.sys / "class/net/rail0/flags", "0x1002")
@@ -611,12 +611,12 @@ class TestCounters:
 
     def looks(self, tree: Tree, path: str, values: list[tuple[float, int]]) -> list[list[str]]:
         counted: dict[str, tuple[float, int]] = {}
-        told = []
+        failed = []
         for now, value in values:
             write(tree.sys / path, value)
             node = replace(tree.node(), now=now, counted=counted)
-            told.append([f.name for f in evaluate(node, ROCE) if not f.passed])
-        return told
+            failed.append([f.name for f in evaluate(node, ROCE) if not f.passed])
+        return failed
 
     @pytest.mark.parametrize(
         ("path", "name"),
@@ -629,17 +629,17 @@ class TestCounters:
         ],
     )
     def test_a_link_that_falls_again_flaps(self, tmp_path: Path, path: str, name: str) -> None:
-        """Once is somebody at work on it."""
+        """A link that falls once is being worked on."""
         values = [(0, 7), (30, 8), (60, 9), (90, 9), (900, 9)]
-        told = self.looks(trees.roce(tmp_path), path, [(float(t), v) for t, v in values])
-        assert told == [[], [], [name], [name], []]
+        failed = self.looks(trees.roce(tmp_path), path, [(float(t), v) for t, v in values])
+        assert failed == [[], [], [name], [name], []]
 
     def test_damage_is_a_matter_of_how_much(self, tmp_path: Path) -> None:
         path = "class/net/rail3/statistics/rx_crc_errors"
-        told = self.looks(trees.roce(tmp_path), path, [(0, 7), (30, 37), (60, 38), (90, 2)])
-        assert told == [[], [], ["rx_crc_errors of rail3"], []]
+        failed = self.looks(trees.roce(tmp_path), path, [(0, 7), (30, 37), (60, 38), (90, 2)])
+        assert failed == [[], [], ["rx_crc_errors of rail3"], []]
 
-    def test_what_a_pod_switched_off_is_no_fault(self, tmp_path: Path) -> None:
+    def test_nics_that_a_pod_switched_off_are_not_faults(self, tmp_path: Path) -> None:
         tree, counted = trees.roce(tmp_path), dict[str, tuple[float, int]]()
         moving = replace(ROCE, movable=True)
         for value in (7, 9):

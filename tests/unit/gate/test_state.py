@@ -1,4 +1,4 @@
-"""From findings to the label."""
+"""Tests of the label and the report that findings lead to."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def test_what_a_pod_has_leaves_the_node_as_it_was() -> None:
 
 
 def test_the_report_says_what_is_open_and_how_to_mend_it() -> None:
-    told = json.loads(report([GOOD, BAD, HELD], "2026-11-21T09:00:00Z", ""))
-    assert told == {
+    written = json.loads(report([GOOD, BAD, HELD], "2026-11-21T09:00:00Z", ""))
+    assert written == {
         "since": "2026-11-21T09:00:00Z",
         "open": [
             {"name": "b", "verdict": "failed", "text": "down", "remedy": "mend it"},
@@ -49,7 +49,7 @@ def test_the_report_says_what_is_open_and_how_to_mend_it() -> None:
     }
 
 
-def test_a_rollout_does_not_fail_a_node_whose_nics_are_switched_off() -> None:
+def test_rollout_does_not_fail_a_node_with_nics_off() -> None:
     """Mode host-device gives NICs back switched off: nothing can be proven until the next pod."""
     ended = {ANNOTATION: report((), "2026-11-21T09:00:00Z", "the gate has ended", READY)}
     assert Gate().decide([HELD], label_before({}, ended)) == READY
@@ -57,5 +57,5 @@ def test_a_rollout_does_not_fail_a_node_whose_nics_are_switched_off() -> None:
     failed = {ANNOTATION: report((), "2026-11-21T09:00:00Z", "the gate has ended", FAILED)}
     assert Gate().decide([HELD], label_before({}, failed)) == FAILED
     assert Gate().decide([HELD], label_before({LABEL: FAILED}, ended)) == FAILED
-    for told in ({}, {ANNOTATION: "not JSON"}, {ANNOTATION: '{"was": "proven"}'}):
-        assert Gate().decide([HELD], label_before({}, told)) == FAILED
+    for live in ({}, {ANNOTATION: "not JSON"}, {ANNOTATION: '{"was": "proven"}'}):
+        assert Gate().decide([HELD], label_before({}, live)) == FAILED

@@ -116,7 +116,7 @@ class Tree:
         return port
 
     def bare(self, number: int) -> None:
-        """What a machine without a hypervisor shows of a device of :meth:`rdma`."""
+        """Show a device of :meth:`rdma` as a machine without a hypervisor does."""
         address = f"0000:{number + 16:02x}:00.0"
         for which in ("current", "max"):
             write(self.pci(address) / f"{which}_link_width", 16)
@@ -126,7 +126,7 @@ class Tree:
         link(self.pci(address) / "iommu_group", group)
 
     def count(self, interface: str, device: str) -> None:
-        """The counters of a rail's interface and of its RDMA port."""
+        """Write the counters of a rail's interface and of its RDMA port."""
         port = self.sys / "class" / "infiniband" / device / "ports" / "1" / "counters"
         for counter in ("link_downed", "symbol_error", "port_rcv_errors"):
             write(port / counter, 7)
