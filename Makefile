@@ -147,6 +147,15 @@ exhaustive-lab: venv ## On a lab of their own: every framework, kill and repeat,
 	@$(VENV)/railhead lab build
 	$(PYTEST) -m "exhaustive and lab" -v $(ARGS)
 
+.PHONY: rehearse
+rehearse: venv ## Every shipped stack that has a twin, rehearsed; reports in build/rehearsal (STACKS="...")
+	@$(VENV)/railhead lab build
+	failed=0
+	for stack in $(or $(STACKS),aws-p5-prod aws-p5en-block onprem-ib-sriov onprem-roce-shared); do
+	  $(VENV)/railhead rehearse $$stack --report build/rehearsal/$$stack || failed=1
+	done
+	exit $$failed
+
 .PHONY: fmt
 fmt: venv ## Format the sources
 	@$(VENV)/ruff check --fix-only --quiet .

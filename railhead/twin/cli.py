@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from railhead.model.cluster import Cluster
     from railhead.twin.steps import Outcome, Step
 
+#: Platforms whose nodes and refusals are rows of truth.
+_TWINS = ("aws", "existing")
 _KEPT = "the twin is kept; look around with"
 
 
@@ -145,6 +147,11 @@ def _can(cluster: Cluster) -> None:
         raise InputError(
             "the lab's stack has a real cluster on this machine, and no twin",
             remedy="`railhead lab up`, then `pulumi up -s lab`",
+        )
+    if cluster.platform.kind not in _TWINS:
+        raise PrerequisiteError(
+            f"platform {cluster.platform.kind} has no twin yet; these have: {', '.join(_TWINS)}",
+            remedy="`railhead plan` shows what the stack would make",
         )
     if cluster.queueing.scheduler != "kueue":
         raise PrerequisiteError(

@@ -22,6 +22,7 @@ RESOURCE = "k8s.v1.cni.cncf.io/resourceName"
 #: The rows of truth that the look at a job's networks follows.
 ROWS: tuple[str, ...] = ("metal.multus.failure", "metal.nvipam.ippool.nofree")
 _RUN_S, _END_S = 60.0, 40.0
+_LONGEST = 300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,4 +289,5 @@ def _last(text: str) -> str:
     """Return the error of a command, or its last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("error:")]
-    return (errors or lines or ["no output"])[-1].removeprefix("error: ")
+    text = (errors or lines or ["no output"])[-1].removeprefix("error: ")
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."

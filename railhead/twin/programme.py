@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -118,8 +119,19 @@ class Programme:
                 note = metadata.get("annotations", {}).get(ANNOTATION) or "no gate has looked at it"
                 raise FailedError(
                     f"{len(open_)} of {len(gated)} nodes do not pass the gate; {name}: {note}"
+                    f"{self._nowhere()}"
                 )
             time.sleep(0.5)
+
+    def _nowhere(self) -> str:
+        """Return the DaemonSets that no node is for, which nothing else reports."""
+        rows = [
+            f"{body['metadata']['name']}, which selects "
+            f"{body['spec']['template']['spec'].get('nodeSelector') or 'by its affinity'}"
+            for body in self.twin.world.list("apps/v1", "DaemonSet")
+            if not (body.get("status") or {}).get("desiredNumberScheduled")
+        ]
+        return f"; these DaemonSets have no node: {'; '.join(rows)}" if rows else ""
 
     def destroy(self) -> str:
         """Take it all away, claims kept."""
@@ -244,7 +256,9 @@ class Programme:
     def edit(self, edit: Edit, mine: Sequence[Example]) -> str:
         """Make an edit, `up`, and see that a job that ran before runs on untouched."""
         if mine and self._steady is None:
-            self._steady = self._begin_steady(mine)
+            # Without a job that runs, which is a failure of its own, the edit is made all the same.
+            with contextlib.suppress(FailedError):
+                self._steady = self._begin_steady(mine)
         before = self.twin.laid.stack_file.read_text()
         cluster = self.twin.cluster
         try:

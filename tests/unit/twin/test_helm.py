@@ -89,7 +89,6 @@ def test_webhooks_are_answered_on_this_machine() -> None:
 
 
 def test_kueues_webhooks_keep_the_name_of_a_service() -> None:
-    """It has a certificate of its own, for that name."""
     webhook, _ = helm.rendered(copy.deepcopy(BODIES), "kueue", SETTINGS)
     service = webhook["webhooks"][0]["clientConfig"]["service"]
     assert service == {

@@ -153,8 +153,7 @@ SRIOV_PODS = (
 )
 
 
-def test_an_empty_selector_of_the_sriov_daemon_is_the_worker_role() -> None:
-    """No node of kubeadm has the role, and nothing says that no daemon runs."""
+def test_an_empty_selector_of_the_daemon_is_the_worker_role() -> None:
     world = Recorded(**sriov_objects({}))
     players.sriov(world, look(*SRIOV_PODS, pool="a"))
     daemons = world.applied[0]["spec"]["template"]["spec"]["nodeSelector"]
@@ -171,7 +170,7 @@ def test_functions_are_offered_on_listed_nodes_alone() -> None:
     assert not int(offered(other).get("nvidia.com/rail_0", "0"))
 
 
-def test_the_sriov_configuration_is_held_until_its_operator_lets_go() -> None:
+def test_the_sriov_operator_alone_lets_its_configuration_go() -> None:
     objects = sriov_objects({})
     world = Recorded(**objects)
     players.sriov(world, look(*SRIOV_PODS))

@@ -42,7 +42,7 @@ def refused(row: str) -> Any:
 @pytest.mark.parametrize("kind", sorted(UNIQUE))
 def test_a_name_that_is_taken_is_refused(kind: str) -> None:
     rule = UNIQUE[kind]
-    inputs = {key: "same" for key in rule.keys} | {"scalingConfig": SIZES}
+    inputs = dict.fromkeys(rule.keys, "same") | {"scalingConfig": SIZES}
     there = account(made(kind, "old", **inputs))
     with refused(rule.row):
         on_create(there, made(kind, "new", **inputs))

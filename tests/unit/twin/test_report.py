@@ -100,8 +100,7 @@ def test_edits_of_shipped_stacks_are_valid(stack: str, edit: Edit, repo: Path) -
             next(e for e in EDITS if e.name == "team-more").change(section)
         before = copy.deepcopy(section)
         edit.change(section)
-    except SkippedError as skipped:
-        assert str(skipped)
+    except SkippedError:
         return
     assert section != before
     parse(section, where=stack)
