@@ -147,7 +147,7 @@ def without_pauses(
 
 
 class Clock:
-    """Time that passes while somebody sleeps; what is to happen ``then`` happens meanwhile."""
+    """Time that passes while someone sleeps; what is to happen ``then`` happens meanwhile."""
 
     def __init__(self) -> None:
         self.now = 0.0

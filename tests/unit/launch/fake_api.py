@@ -28,7 +28,7 @@ STAMP = "2026-01-02T03:04:05Z"
 
 @dataclass
 class Api:
-    """What the server stores, what it refuses, and what was asked of it."""
+    """Fake server: the objects it stores, the requests it refuses, those it was sent."""
 
     objects: dict[str, Object] = field(default_factory=dict)
     logs: dict[str, list[str]] = field(default_factory=dict)

@@ -212,7 +212,7 @@ def test_restart_submits_what_was_submitted(api: Api, run: Any, job_file: Path) 
     assert (code, len(out.splitlines())) == (0, 4)
 
 
-def test_a_job_from_before_an_upgrade_is_submitted_as_the_trainer_of_now_takes_it(
+def test_old_job_is_resubmitted_in_the_new_trainers_form(
     api: Api, run: Any, job_file: Path, contract: ClusterContract
 ) -> None:
     run("launch", job_file)
@@ -232,7 +232,7 @@ def test_a_job_from_before_an_upgrade_is_submitted_as_the_trainer_of_now_takes_i
     assert api.objects[JOB]["spec"] == before
 
 
-def test_what_does_not_go_is_not_submitted_again(
+def test_job_that_stays_is_not_resubmitted(
     api: Api, run: Any, job_file: Path, clock: Clock
 ) -> None:
     run("launch", job_file)
@@ -251,9 +251,7 @@ def test_a_job_of_another_hand_is_not_restarted(api: Api, run: Any, running: Any
     assert JOB in api.objects
 
 
-def test_a_job_too_large_for_an_annotation_is_launched_all_the_same(
-    api: Api, run: Any, job_file: Path
-) -> None:
+def test_job_too_large_for_an_annotation_is_launched(api: Api, run: Any, job_file: Path) -> None:
     # 128 KiB: half of what all annotations of an object may have.
     text = job_file.read_text()
     job_file.write_text(f"{text}  LONG: {'x' * 100_000}\n")
@@ -324,7 +322,7 @@ def test_a_port_is_brought_here(run: Any, running: Any, kubectl: list[list[str]]
 
 
 @pytest.mark.parametrize("port", ["0", "x", "1:2:3", "70000", "-1", "--address=0.0.0.0"])
-def test_what_is_no_port_never_reaches_kubectl(
+def test_invalid_port_never_reaches_kubectl(
     running: Any, kubectl: list[list[str]], kubeconfig: Path, port: str
 ) -> None:
     words = ["port-forward", "demo", "--kubeconfig", str(kubeconfig), "--", port]

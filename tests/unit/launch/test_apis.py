@@ -53,7 +53,7 @@ def told(ask: Callable[[], object]) -> str:
 
 
 def labelled(made: Plan) -> Plan:
-    """Of a runtime whose pods have labels of their own."""
+    """Return the plan with a runtime whose pods have labels of their own."""
     template = copy.deepcopy(dict(made.template))
     template["metadata"] |= {"labels": {"team": "language"}}
     return replace(made, template=template)

@@ -52,7 +52,7 @@ def gone(path: str) -> Change:
 
 
 def body(path: str, **more: Any) -> Change:
-    """What an object has besides its metadata."""
+    """Put an object with these fields beside its metadata."""
     return lambda api: api.put(path, {"metadata": {"name": path.rpartition("/")[2]}} | more)
 
 
@@ -77,7 +77,7 @@ def cordoned(api: Api) -> None:
 
 
 def quota(gpus: str, **spec: Any) -> Change:
-    """Of the ClusterQueue; ``spec`` beside it."""
+    """Put a ClusterQueue with this quota of GPUs and these other fields."""
 
     def change(api: Api) -> None:
         queue = api.objects[BEHIND]["spec"]
@@ -397,6 +397,6 @@ def test_findings() -> None:
         ("admission", world.JOBS, 503),
     ],
 )
-def test_what_fails_in_another_way_is_no_finding(check: str, path: str, status: int) -> None:
+def test_other_errors_are_not_findings(check: str, path: str, status: int) -> None:
     with pytest.raises(ApiError, match=f"answer {status}"):
         found_in(World(check=check, refused={path: status}))

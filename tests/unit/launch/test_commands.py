@@ -49,9 +49,7 @@ def test_launch_creates_the_job_and_its_files(api: Api, run: Any, job_file: Path
     assert "created TrainJob training/demo" in err
 
 
-def test_the_state_of_a_new_job_has_the_gpus_that_its_runtime_gives(
-    run: Any, job_file: Path
-) -> None:
+def test_state_of_a_new_job_has_the_gpus_of_its_runtime(run: Any, job_file: Path) -> None:
     code, out, _ = run("launch", job_file, "--json")
     assert code == 0
     state = json.loads(out)
@@ -121,9 +119,7 @@ def test_files_of_a_killed_launch_are_replaced(api: Api, run: Any, job_file: Pat
     assert api.objects[FILES]["data"]
 
 
-def test_files_that_may_not_be_created_replace_none(
-    api: Api, cluster: Cluster, job_file: Path
-) -> None:
+def test_uncreatable_files_replace_nothing(api: Api, cluster: Cluster, job_file: Path) -> None:
     folder, labels = FILES.rsplit("/", 1)[0], {"railhead.dev/job": "demo"}
     api.put(folder, {"metadata": {"name": "demo-files", "labels": labels}})
     api.refusals[("POST", folder)] = (403, "configmaps is forbidden")
@@ -169,7 +165,7 @@ def test_more_than_the_cluster_has(
         ),
     ],
 )
-def test_what_the_contract_promises_must_be_there(
+def test_objects_of_the_contract_must_exist(
     api: Api, run: Any, job_file: Path, path: str, says: str
 ) -> None:
     del api.objects[path]
@@ -211,7 +207,7 @@ def test_a_missing_runtime_or_contract(api: Api, run: Any, job_file: Path) -> No
     assert "railhead-system/railhead-contract is not in the cluster" in err
 
 
-def test_a_check_that_could_not_be_made_is_said(api: Api, run: Any, job_file: Path) -> None:
+def test_check_that_could_not_run_is_reported(api: Api, run: Any, job_file: Path) -> None:
     path = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues/training"
     api.refusals[("GET", path)] = (403, "forbidden")
     code, _, err = run("launch", job_file)
@@ -219,13 +215,13 @@ def test_a_check_that_could_not_be_made_is_said(api: Api, run: Any, job_file: Pa
     assert "note: not checked: ClusterQueue training may not be read" in err
 
 
-def test_what_is_to_be_known_of_a_job_is_said(run: Any, job_file: Path) -> None:
+def test_notes_on_a_job_are_printed(run: Any, job_file: Path) -> None:
     code, _, err = run("launch", job_file, "--dry-run", "--set", "gpus_per_node=2")
     assert code == 0
     assert "\nnote: 2 of a machine's 8 GPUs a node: several of this job's nodes may share" in err
 
 
-def test_who_sees_the_queue_has_seen_its_namespace(api: Api, run: Any, job_file: Path) -> None:
+def test_queue_that_is_visible_proves_its_namespace(api: Api, run: Any, job_file: Path) -> None:
     api.refusals[("GET", "/api/v1/namespaces/training")] = (403, "forbidden")
     code, _, err = run("launch", job_file)
     assert code == 0
@@ -333,7 +329,7 @@ def test_timeout_leaves_the_job(api: Api, run: Any, job_file: Path, clock: Clock
     assert f"{world.JOBS}/demo" in api.objects
 
 
-def test_a_job_deleted_while_waiting_is_no_success(api: Api, run: Any, job_file: Path) -> None:
+def test_job_deleted_while_waiting_is_not_a_success(api: Api, run: Any, job_file: Path) -> None:
     def on_create(path: str, body: dict[str, Any]) -> None:
         if path.startswith(world.JOBS):
             threading.Timer(0.3, api.remove, (path,)).start()
@@ -386,7 +382,7 @@ def test_a_watch_of_all_jobs_is_ended_by_who_asked(api: Api, run: Any, clock: Cl
     assert (code, out.count("completed ")) == (130, 2)
 
 
-def test_what_is_set_is_said_to_be_so(api: Api, run: Any, job_file: Path) -> None:
+def test_overrides_are_reported(api: Api, run: Any, job_file: Path) -> None:
     given = ("--set", "timeout=90m", "--set", "env.EPOCHS=7", "--nodes", "1")
     code, out, _ = run("launch", job_file, "--explain", "--json", *given)
     assert code == 0
@@ -418,7 +414,7 @@ def test_another_kind_is_printed_where_the_cluster_serves_it(
     assert run(*asked)[0] == ExitCode.MISSING_PREREQUISITE
 
 
-def test_a_kind_of_two_definitions_is_told(api: Api, cluster: Cluster) -> None:
+def test_kind_with_two_definitions_is_reported(api: Api, cluster: Cluster) -> None:
     served = {"resources": [{"name": "mpijobs"}]}
     api.objects["/apis/kubeflow.org/v1"] = served
     with pytest.raises(PrerequisiteError, match=r"kubeflow\.org is the training operator's v1: "):
@@ -500,12 +496,12 @@ def test_status_says_what_the_kubelet_complains_of(api: Api, run: Any) -> None:
         )
     data = json.loads(run("status", "demo", "--json")[1])
     assert data["pods"][0]["reason"] == "FailedCreatePodSandBox: no rail0"
-    # Among all jobs likewise.
+    # The same in the list of all jobs.
     assert "node-0: FailedCreatePodSandBox: no rail0" in run("status")[1]
 
 
 def test_status_says_that_nobody_has_complained_yet(api: Api, run: Any) -> None:
-    """As while a claim's server does not answer the mount: its node says so minutes later."""
+    """A claim's server does not answer the mount, and its node says so only minutes later."""
     owner = world.job(api, "demo", nodes=1)
     world.workload(api, owner, admitted=True)
     owner["spec"]["suspend"] = False
@@ -620,7 +616,7 @@ def test_a_line_is_printed_once_though_the_stream_breaks(api: Api, run: Any) -> 
     ]
 
 
-def test_a_log_that_cannot_be_read_is_said(api: Api, run: Any) -> None:
+def test_unreadable_log_is_reported(api: Api, run: Any) -> None:
     owner = world.job(api, "demo", nodes=1)
     world.admit(api, owner)
     path = f"{world.PODS}/demo-node-0-0-abcde/log"
@@ -739,7 +735,7 @@ def test_a_job_that_does_not_say_how_many_processes(
 
 
 def test_one_command_is_made_ready_and_is_the_same(capsys: Captured) -> None:
-    """What `--help` says does not depend on whether the other commands were made ready."""
+    """`--help` prints the same whether or not the other commands were made ready."""
     names = [c.name or c.callback.__name__ for c in cli.app.registered_commands if c.callback]
     assert {"launch", "status", "list", "port-forward"} <= set(names)
     for name in ("launch", "list"):

@@ -1,4 +1,4 @@
-"""How the commands speak: durations, changes of phase, the live line of a terminal."""
+"""Tests of the console: durations, changes of phase, the live line of a terminal."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def state(phase: Phase, detail: str = "") -> Any:
     return SimpleNamespace(phase=phase, detail=detail)
 
 
-def test_a_phase_is_said_once_and_again_after_a_while(clock: Clock, capsys: Captured) -> None:
+def test_phase_is_printed_once_and_repeated_after_a_while(clock: Clock, capsys: Captured) -> None:
     progress = console.Progress(name="demo")
     texts = []
     for after, phase, detail in (
@@ -150,7 +150,7 @@ def pod(uid: str = "u", *, restarts: int = 0, ended: bool = False) -> dict[str, 
         (pod(), False),
     ],
 )
-def test_a_container_s_log_is_complete_when_that_container_is_over(live: Any, over: bool) -> None:
+def test_log_is_complete_when_its_container_has_ended(live: Any, over: bool) -> None:
     tail = object.__new__(_Tail)
     tail._cluster = SimpleNamespace(find=lambda _path: live)  # type: ignore[assignment]
     tail._namespace = "training"
@@ -213,7 +213,7 @@ def test_a_log_is_asked_for_again_for_a_while(
 
 
 def test_silence_ends_a_log_whose_container_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After one more look: what was written last may be on its way."""
+    """The log is read once more, since the last lines may be on their way."""
     monkeypatch.setattr(stream, "RETRY_SECONDS", 0.0)
     cluster: Any = Answers(*[TimeoutError()] * 9)
     cluster.find = lambda _path: None

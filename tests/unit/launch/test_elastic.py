@@ -1,4 +1,4 @@
-"""Runs that go on with fewer nodes: who can, what is sent, and what each pod is told."""
+"""Runs that go on with fewer nodes: which can, what is sent, what each pod gets."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ def test_a_trainjob_refuses_it(cluster: Cluster) -> None:
         (TEXT, "jax", "of framework 'jax', whose gangs have one size; .* torch"),
     ],
 )
-def test_what_cannot_be(text: str, framework: str, said: str) -> None:
+def test_impossible_elastic_jobs_are_refused(text: str, framework: str, said: str) -> None:
     text = text.replace("processes_per_node: 2\n", "") if framework == "jax" else text
     with pytest.raises(InputError, match=said):
         planned(text, framework)
 
 
 @pytest.mark.parametrize("framework", ["fsdp", "accelerate", "deepspeed", "megatron"])
-def test_whatever_torchrun_starts_can(framework: str) -> None:
+def test_jobs_of_torchrun_can_be_elastic(framework: str) -> None:
     (job,) = apis()["pytorchjob"].objects(planned(framework=framework))
     assert job["spec"]["elasticPolicy"]["minReplicas"] == 2

@@ -1,4 +1,4 @@
-"""What `railhead status` says of a job that Kueue put back, or gave up."""
+"""Reports of `railhead status` on a job that Kueue requeued or deactivated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def workload(*evictions: tuple[str, str, int], **spec: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("given", [None, {}, workload(), {"status": {"schedulingStats": None}}])
-def test_nothing_is_said_of_a_job_that_was_never_put_back(given: Any) -> None:
+def test_job_never_requeued_has_no_report(given: Any) -> None:
     assert put_back(given) == ""
     assert deactivated(given) == ""
 
@@ -39,7 +39,7 @@ def test_how_often_and_why() -> None:
     assert put_back(waits).endswith("), tried again after 2026-01-01T00:02:00Z")
 
 
-def test_a_job_that_is_given_up_says_why_how_often_and_what_to_do() -> None:
+def test_deactivated_job_reports_cause_count_and_remedy() -> None:
     given = workload(
         ("PodsReadyTimeout", "WaitForStart", 5),
         ("Deactivated", "RequeuingLimitExceeded", 1),

@@ -50,7 +50,7 @@ def test_it_refuses_at_once(repo: Path, change: dict[str, str], code: int, says:
 
 
 def test_the_right_world_gets_past_the_checks(repo: Path) -> None:
-    """It ends at PyTorch or, where that is installed, at a rendezvous that nobody answers."""
+    """The example ends at PyTorch or, if that is installed, at a rendezvous nobody answers."""
     done = subprocess.run(
         [sys.executable, "-c", CHECKS_ONLY, str(repo / "examples/torch_ddp/train.py")],
         env=RIGHT,

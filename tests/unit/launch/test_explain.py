@@ -51,7 +51,7 @@ def explained(more: str = "", **said: str) -> dict[str, explain.Derived]:
     return {row.name: row for row in rows}
 
 
-def test_what_the_job_file_says_is_told_apart_from_what_the_cluster_gives() -> None:
+def test_explanation_names_job_file_or_cluster_as_origin() -> None:
     rows = explained()
     assert rows["nodes"].origin == "job file"
     assert rows["gpus per node"].origin == "job file"
@@ -72,7 +72,7 @@ def test_what_the_job_file_says_is_told_apart_from_what_the_cluster_gives() -> N
     )
 
 
-def test_what_a_field_says_is_no_default() -> None:
+def test_given_field_is_not_a_default() -> None:
     rows = explained("timeout: 2h\nimage: mine:1\nqueue: training\ntopology: any\n")
     for name in ("timeout", "image", "queue", "topology"):
         assert (rows[name].origin, rows[name].why) == ("job file", ""), name
@@ -91,7 +91,7 @@ def test_a_field_that_is_left_out_has_the_reason() -> None:
     assert rows["topology"].origin == "default"
 
 
-def test_a_fabric_s_reasons_are_told() -> None:
+def test_fabrics_reasons_are_printed() -> None:
     fabric = CONTRACT.fabric.model_copy(update={"reasons": {"NCCL_DEBUG": "so that it says why"}})
     contract = CONTRACT.model_copy(update={"fabric": fabric})
     job = parse_job(JOB, where="job.yaml")
@@ -199,7 +199,7 @@ def test_memory_is_that_of_the_paper(name: str, gigabytes: float) -> None:
     assert named(result, name).value == pytest.approx(gigabytes, abs=0.05)
 
 
-def test_what_does_not_fit_is_marked() -> None:
+def test_values_that_do_not_fit_are_marked() -> None:
     result = figures(sizing(params="7.5e9", gpu_memory_gb=80), SHAPE)
     assert [f.name for f in result if f.wrong] == ["DDP"]
 
@@ -253,25 +253,25 @@ def test_a_batch_that_does_not_divide_says_what_does() -> None:
     assert "240 goes on 1, 3, 5 nodes" in named(result, "global batch").formula
 
 
-def test_a_batch_that_contradicts_itself_is_told() -> None:
+def test_contradictory_batch_sizes_are_reported() -> None:
     result = figures(sizing(global_batch=100, micro_batch=1, accumulation=2), SHAPE)
     assert named(result, "global batch").wrong
     assert "not the 100" in named(result, "global batch").formula
 
 
-def test_cuts_that_do_not_divide_the_gpus_are_told() -> None:
+def test_partitions_that_do_not_divide_the_gpus_are_reported() -> None:
     [only] = figures(sizing(params="1e9", tensor=3), SHAPE)
     assert only.wrong
     assert "does not divide 64 GPUs" in only.formula
 
 
-def test_without_a_rate_there_is_no_time() -> None:
+def test_missing_rate_gives_no_time() -> None:
     result = figures(sizing(params="1e9", step_seconds=1), replace(SHAPE, gbps=0.0))
     assert not [f for f in result if f.name.endswith("at least") or f.group == "scaling"]
     assert named(result, "time on the fabric").value is None
 
 
-def test_what_is_missing_is_named() -> None:
+def test_missing_figures_are_named() -> None:
     needed = " ".join(figure.formula for figure in figures(sizing(), SHAPE))
     for field in ("params", "global_batch", "micro_batch", "base_lr", "checkpoint_gbs"):
         assert f"sizing.{field}" in needed
@@ -355,7 +355,7 @@ def test_a_job_file_takes_it(tmp_path: Path) -> None:
     assert job.sizing.params == 70e9
 
 
-def test_a_program_among_a_commands_words_is_shown_by_its_first_line() -> None:
+def test_inline_program_is_shown_by_its_first_line() -> None:
     words = ("python3", "-c", '"""torchrun, and more.\n\nimport os\n', "a b.py", "x")
     assert explain.shown(words) == "python3 -c <torchrun, and more.> 'a b.py' x"
     made = make_plan(parse_job(JOB, where="job"), (), CONTRACT)

@@ -105,7 +105,7 @@ def test_the_folder_of_the_job_file_is_the_workspace(tree: Path) -> None:
     }  # fmt: skip
 
 
-def test_a_folder_that_is_too_large_is_told(tree: Path) -> None:
+def test_oversized_folder_is_reported(tree: Path) -> None:
     for index in range(9):
         (tree.parent / "src" / f"{index}.bin").write_bytes(b"x" * (1 << 20))
     with pytest.raises(InputError, match=r"bytes together; allowed: 8388608"):
@@ -146,7 +146,7 @@ def test_every_config_map_goes_with_the_job(api: Api, run: Any, tree: Path) -> N
     assert owners == {"demo"}
 
 
-def test_none_is_left_when_the_job_is_refused(api: Api, run: Any, tree: Path) -> None:
+def test_refused_job_leaves_no_objects(api: Api, run: Any, tree: Path) -> None:
     api.refusals[("POST", world.JOBS)] = (422, "no")
     code, _, _ = run("launch", tree)
     assert code == ExitCode.REFUSED
@@ -183,9 +183,7 @@ def test_files_without_a_job_are_cancelled_too(api: Api, run: Any) -> None:
     assert run("cancel", "demo")[0] == ExitCode.NOT_FOUND
 
 
-def test_a_launch_replaces_what_was_left_and_leaves_what_is_another_s(
-    api: Api, run: Any, tree: Path
-) -> None:
+def test_launch_replaces_leftovers_and_keeps_others_objects(api: Api, run: Any, tree: Path) -> None:
     for index in range(3):
         (tree.parent / "src" / f"{index}.bin").write_bytes(b"x" * (1 << 19))
     api.put(f"{CORE}/configmaps", part(1))
@@ -241,7 +239,7 @@ def test_without_a_limit_there_is_no_label() -> None:
     assert not any("max-exec" in k for k in render.train_job(plan())["metadata"]["labels"])
 
 
-def test_shared_memory_that_the_runtime_does_not_mount_is_mounted() -> None:
+def test_shared_memory_is_mounted_if_the_runtime_does_not() -> None:
     (patch,) = render.train_job(plan(JOB + "shm: 512Mi\n"))["spec"]["podTemplateOverrides"]
     (volume,) = patch["spec"]["volumes"]
     assert volume["emptyDir"] == {"medium": "Memory", "sizeLimit": "512Mi"}
@@ -322,7 +320,7 @@ def test_checkpoints_lie_where_the_job_says() -> None:
         ("checkpoint: {paths: x}", "no such field"),
     ],
 )
-def test_what_is_not_allowed_is_told(more: str, words: str) -> None:
+def test_forbidden_values_are_reported(more: str, words: str) -> None:
     assert words in refused(more + "\n")
 
 
@@ -404,9 +402,7 @@ def test_every_claim_that_a_pod_mounts_is_asked_how_it_is() -> None:
         ("datasets: [words]\nmounts: {/data/words: x}", known("words"), "which mounts names too"),
     ],
 )
-def test_a_data_set_that_is_not_there_is_told(
-    more: str, contract: ClusterContract, words: str
-) -> None:
+def test_missing_data_set_is_reported(more: str, contract: ClusterContract, words: str) -> None:
     with pytest.raises(InputError) as caught:
         reading(more + "\n", contract)
     assert words in caught.value.problem
@@ -428,7 +424,7 @@ def test_a_data_set_of_the_runtime_must_be_there(cluster: Cluster, api: Api) -> 
         preflight(cluster, made, contract)
 
 
-def test_what_a_job_names_must_be_there(referring: Any, api: Api) -> None:
+def test_names_in_a_job_must_exist(referring: Any, api: Api) -> None:
     says = referring()
     assert "Secret training/hub is not there" in says
     assert "claim training/imagenet is not there" in says
@@ -451,7 +447,7 @@ def test_what_a_job_names_must_be_there(referring: Any, api: Api) -> None:
         assert referring() == ""
 
 
-def test_volumes_without_a_claim_and_the_checkpoints_are_not_asked_for(cluster: Cluster) -> None:
+def test_checkpoints_and_claimless_volumes_are_not_checked(cluster: Cluster) -> None:
     (runtime,) = CONTRACT.runtimes
     assert runtime.checkpoint is not None
     pod = copy.deepcopy(runtime.pod)

@@ -1,4 +1,4 @@
-"""What `status` and `logs` say beside a job's phase: who waits, who failed first, who is silent."""
+"""Reports of `status` and `logs` beside a job's phase: waiting, first failures, silent ranks."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def waiter(api: Api, name: str = "demo", **spec: Any) -> Any:
 
 @pytest.fixture
 def asked(api: Api, cluster: Cluster) -> Any:
-    """Why the job `demo` waits, asked of the fake cluster."""
+    """A call that asks the fake cluster why the job `demo` waits."""
 
     def ask(*namespaces: str) -> waiting.Waiting:
         job = jobs.find_job(cluster, ("training",), "demo")
@@ -94,7 +94,7 @@ def test_holders_are_named_with_what_they_hold(api: Api, asked: Any) -> None:
     assert "nobody can say; 2 of 2 holders have no limit" in result.lines()[2]
 
 
-def test_who_holds_it_is_looked_for_in_all_of_the_cluster_s_namespaces(api: Api, run: Any) -> None:
+def test_holder_is_searched_in_all_the_clusters_namespaces(api: Api, run: Any) -> None:
     publish(api, CONTRACT.model_copy(update={"namespaces": ("training", "other")}))
     large = holder(api, "large", gpus=12)
     del api.objects[f"{world.WORKLOADS}/trainjob-large"], large["metadata"]["namespace"]
@@ -104,14 +104,14 @@ def test_who_holds_it_is_looked_for_in_all_of_the_cluster_s_namespaces(api: Api,
 
 
 def test_a_holder_that_nothing_owns_has_its_own_name(api: Api, asked: Any) -> None:
-    """A Workload that somebody made by hand."""
+    """A user made this Workload by hand."""
     alone = holder(api, "alone", gpus=4)
     alone["metadata"] |= {"ownerReferences": [], "name": "by-hand"}
     waiter(api)
     assert [item.job for item in asked().holders] == ["by-hand"]
 
 
-def test_when_it_starts_is_told_where_limits_free_enough(api: Api, asked: Any) -> None:
+def test_start_is_estimated_if_time_limits_free_enough(api: Api, asked: Any) -> None:
     """4 of 16 are free and 16 are needed: both must have ended, the later one tells."""
     holder(api, "first", gpus=8, limit=3600)
     later = holder(api, "later", gpus=4, limit=7200)
@@ -127,7 +127,7 @@ def test_when_it_starts_is_told_where_limits_free_enough(api: Api, asked: Any) -
 
 
 def pod_sets(*sets: tuple[int, ...]) -> list[dict[str, Any]]:
-    """Of each its pods, and the GPUs of each of their containers."""
+    """Return one pod set for each: its pods, then the GPUs of each of their containers."""
     return [
         {
             "count": count,
@@ -144,7 +144,7 @@ def pod_sets(*sets: tuple[int, ...]) -> list[dict[str, Any]]:
     ]
 
 
-def test_whoever_holds_the_queue_is_named_to_a_job_without_gpus(api: Api, asked: Any) -> None:
+def test_holder_of_the_queue_is_named_to_jobs_without_gpus(api: Api, asked: Any) -> None:
     holder(api, "one", gpus=8)
     waiter(api, podSets=pod_sets((2,), (1,)))
     result = asked()
@@ -159,7 +159,7 @@ def test_whoever_holds_the_queue_is_named_to_a_job_without_gpus(api: Api, asked:
         (((2, 8),), ((11, 60),), 12, None),
         (((1, 8), (2, 1, 1)), ((8, 60),), 12, 60),
         (((1, 8), (2, 1, 1)), ((7, 60),), 12, None),
-        # The first to end is enough, whoever holds more.
+        # The first to end is enough, even if another holds more.
         (((1, 8),), ((8, 7200), (4, 60)), 12, 60),
         # More is reserved than there is.
         (((2, 8),), ((16, 60),), 20, 60),
@@ -171,7 +171,7 @@ def test_whoever_holds_the_queue_is_named_to_a_job_without_gpus(api: Api, asked:
 def test_it_starts_once_as_much_is_free_as_it_needs(
     api: Api, asked: Any, needs: Any, held: Any, reserved: int, after: int | None
 ) -> None:
-    """Of 16 GPUs."""
+    """The queue has 16 GPUs."""
     queue = api.objects["/apis/kueue.x-k8s.io/v1beta2/clusterqueues/training"]
     queue["status"]["flavorsReservation"][0]["resources"][0]["total"] = str(reserved)
     for gpus, limit in held:
@@ -190,7 +190,7 @@ def test_a_limit_of_time_counts_from_the_admission(api: Api, asked: Any) -> None
         assert [entry.until for entry in asked().holders] == [None]
 
 
-def test_what_may_not_be_read_is_said_and_no_time_is(api: Api, asked: Any) -> None:
+def test_unreadable_workloads_are_reported_without_a_time(api: Api, asked: Any) -> None:
     holder(api, "first", gpus=12, limit=60)
     waiter(api)
     path = "/apis/kueue.x-k8s.io/v1beta2/namespaces/closed/workloads"
@@ -239,9 +239,7 @@ KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
 @pytest.mark.parametrize(
     "path", [f"{KUEUE}/namespaces/closed/workloads", f"{KUEUE}/clusterqueues/training", VISIBLE]
 )
-def test_an_answer_that_says_nothing_of_rights_is_no_answer(
-    api: Api, cluster: Cluster, path: str
-) -> None:
+def test_answer_without_rights_is_ignored(api: Api, cluster: Cluster, path: str) -> None:
     waiter(api)
     job = jobs.find_job(cluster, ("training",), "demo")
     state = jobs.read_state(cluster, job)
@@ -267,7 +265,7 @@ def test_an_answer_that_says_nothing_of_rights_is_no_answer(
         ({"metadata": {"namespace": "another"}}, 0),
     ],
 )
-def test_who_waits_before_it_is_read_off_the_workloads(
+def test_jobs_ahead_are_read_from_workloads(
     api: Api, asked: Any, change: dict[str, Any], ahead: int
 ) -> None:
     waiter(api, priority=7)
@@ -347,7 +345,7 @@ def test_the_first_rank_is_named_not_the_one_that_lost_its_peer(
     )
 
 
-def test_torchrun_s_root_cause_names_the_rank_where_lines_have_no_prefix(
+def test_root_cause_of_torchrun_names_the_rank_without_prefixes(
     api: Api, cluster: Cluster, gang: Any
 ) -> None:
     ended(api, 1, finished="2026-01-02T03:59:50Z")
@@ -359,9 +357,7 @@ def test_torchrun_s_root_cause_names_the_rank_where_lines_have_no_prefix(
     assert first(cluster).rank == 2
 
 
-def test_a_process_that_says_nothing_is_told_by_its_exit(
-    api: Api, cluster: Cluster, gang: Any
-) -> None:
+def test_silent_process_is_reported_by_its_exit_code(api: Api, cluster: Cluster, gang: Any) -> None:
     ended(api, 0, finished="2026-01-02T03:59:50Z", code=137)
     api.logs[pod(0)] = [f"{at(9)} step 7"]
     result = first(cluster)
@@ -453,7 +449,7 @@ ECHOES = (
 )
 
 
-def test_the_plainest_line_that_says_why_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plainest_line_of_a_cause_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster: Any = None
     state = state_of(replace(NODE, ended=True, reason="exited 1"))
 
@@ -474,7 +470,7 @@ def test_the_plainest_line_that_says_why_is_told(monkeypatch: pytest.MonkeyPatch
         assert said(line, CAUSES[-1][0]) == CAUSES[-1][0], line
 
 
-def test_a_line_is_told_as_far_as_it_fits(api: Api, cluster: Cluster, gang: Any) -> None:
+def test_long_line_is_cut_to_fit(api: Api, cluster: Cluster, gang: Any) -> None:
     ended(api, 1, finished="2026-01-02T03:59:50Z")
     api.logs[pod(1)] = [f"{at(9)} [default0]:  KeyError: {'x' * 500}  "]
     assert first(cluster).line == f"KeyError: {'x' * 390}"
@@ -492,7 +488,7 @@ def test_a_line_is_told_as_far_as_it_fits(api: Api, cluster: Cluster, gang: Any)
         ([], 1, 1),
     ],
 )
-def test_whose_line_it_is(
+def test_lines_are_attributed_to_ranks(
     api: Api, cluster: Cluster, lines: list[str], processes: int, rank: int | None
 ) -> None:
     world.admit(api, world.job(api, "demo", processes=processes))
@@ -501,8 +497,8 @@ def test_whose_line_it_is(
     assert first(cluster).rank == rank
 
 
-def test_of_many_that_ended_the_first_are_read(api: Api, cluster: Cluster) -> None:
-    """Where all say as much, the one whose line is the earliest has failed first."""
+def test_logs_of_the_first_pods_to_end_are_read(api: Api, cluster: Cluster) -> None:
+    """The lines tell equally much, so the earliest names the first rank to fail."""
     world.admit(api, world.job(api, "demo", nodes=18))
     for index in range(18):
         ended(api, index, finished=f"2026-01-02T03:59:{59 - index}Z")
@@ -665,7 +661,7 @@ CAUSE = {
         ([CAUSE | {"fix": FIX | {"where": "none"}}], ""),
     ],
 )
-def test_the_first_cause_that_is_named_is_told_with_its_fix(
+def test_first_known_cause_is_reported_with_its_fix(
     findings: list[dict[str, Any]], where: str
 ) -> None:
     assert insight.Diagnosis(report={"findings": findings}, job="demo").lines() == [
@@ -677,7 +673,7 @@ def test_the_first_cause_that_is_named_is_told_with_its_fix(
     ]
 
 
-def test_where_there_is_no_cause_it_is_said_how_to_find_one() -> None:
+def test_unknown_cause_comes_with_the_next_command() -> None:
     whole = "`railhead diagnose --job demo`"
     unmade = insight.Diagnosis(report=None, unread="not made in 20 s", job="demo")
     assert unmade.lines() == [f"diagnosis: not made in 20 s; {whole} looks for the cause"]
@@ -691,7 +687,7 @@ CLAIM = mounts.Trouble(nodes=(0,), line="claim a at /b is slow")
 Seen = insight.Insight
 
 
-def test_all_that_is_seen_of_a_job_is_told() -> None:
+def test_all_observations_of_a_job_are_reported() -> None:
     unmade = insight.Diagnosis(report=None, unread="no", job="demo")
     seen = Seen(failure=FAILED, silence=SILENT, claims=(CLAIM,), diagnosis=unmade, unread="why")
     texts = [FAILED.text(), SILENT.text(), CLAIM.text()]
@@ -720,7 +716,7 @@ def test_all_that_is_seen_of_a_job_is_told() -> None:
         (Seen(silence=SILENT), Seen(silence=replace(SILENT, node=0)), True),
     ],
 )
-def test_other_trouble_is_diagnosed_anew(
+def test_new_trouble_is_diagnosed_again(
     cluster: Cluster,
     gang: Any,
     monkeypatch: pytest.MonkeyPatch,
@@ -753,9 +749,7 @@ def test_a_node_that_is_done_hides_no_trouble_of_another(
     assert [claim.nodes for claim in result.claims] == [(1,)]
 
 
-def test_a_node_that_failed_is_told_while_the_job_goes_on(
-    api: Api, cluster: Cluster, gang: Any
-) -> None:
+def test_failed_node_is_reported_while_the_job_runs(api: Api, cluster: Cluster, gang: Any) -> None:
     ended(api, 1, finished=at(9))
     job = jobs.find_job(cluster, ("training",), "demo")
     state = jobs.read_state(cluster, job)
@@ -765,7 +759,7 @@ def test_a_node_that_failed_is_told_while_the_job_goes_on(
     assert failure.node == 1
 
 
-def test_what_a_container_before_said_is_no_trouble_of_now(api: Api, cluster: Cluster) -> None:
+def test_output_of_earlier_containers_is_not_current_trouble(api: Api, cluster: Cluster) -> None:
     """One more than the job needs starts again; until then the kubelet has the log before."""
     owner = world.job(api, "demo", nodes=1)
     world.admit(api, owner)
@@ -828,7 +822,7 @@ def test_a_node_that_never_wrote_is_the_one(api: Api, cluster: Cluster, gang: An
     assert "has printed nothing at all" in result.text()
 
 
-def test_steps_that_stand_still_are_told_though_lines_come(
+def test_stalled_steps_are_reported_though_lines_come(
     api: Api, cluster: Cluster, gang: Any
 ) -> None:
     api.logs[pod(0)] = [f"{at(900)} step 7/100", f"{at(600)} step 8/100"]
@@ -866,7 +860,7 @@ def lines_of(*said: tuple[float, int]) -> list[str]:
         (1000, lines_of((400, 0), (390, 1), (380, 0)), lines_of((300, 0)), (0, (1,), 380, 300)),
     ],
 )
-def test_who_is_silent(
+def test_silent_ranks(
     age: int, first: list[str], second: list[str], expected: tuple[Any, ...] | None
 ) -> None:
     state = state_of(NODE, replace(NODE, index=1), age=age)
@@ -875,7 +869,7 @@ def test_who_is_silent(
     assert seen == expected
 
 
-def test_of_several_processes_with_one_time_the_first_is_named() -> None:
+def test_first_of_processes_with_one_time_is_named() -> None:
     lines = lines_of((400, 1), (400, 0), (350, 2))
     result = failing.silence(state_of(NODE, processes=3), {0: lines}, NOW, limit=300, prefix=PREFIX)
     assert result is not None
@@ -910,7 +904,7 @@ def test_which_steps_stand_still(lines: tuple[str, ...], step: str | None) -> No
     assert seen == (None if step is None else (1, (1,), 600, step))
 
 
-def test_status_asks_for_as_long_as_it_is_told(api: Api, run: Any, gang: Any) -> None:
+def test_status_watches_for_the_given_time(api: Api, run: Any, gang: Any) -> None:
     assert "it may hang" in run("status", "demo")[1]
     forever = str(60 * 24 * 365 * 100)
     assert "it may hang" not in run("status", "demo", "--silent", forever)[1]
@@ -947,7 +941,7 @@ def follow_to_the_end(api: Api, run: Any, owner: Any) -> None:
     assert run("logs", "demo", "--follow")[0] == 0
 
 
-def test_what_was_followed_outlives_the_job(api: Api, run: Any, gang: Any) -> None:
+def test_followed_logs_outlive_the_job(api: Api, run: Any, gang: Any) -> None:
     follow_to_the_end(api, run, gang)
     api.remove(f"{world.JOBS}/demo")
     code, out, _ = run("logs", "demo", "--previous")
@@ -959,8 +953,8 @@ def test_what_was_followed_outlives_the_job(api: Api, run: Any, gang: Any) -> No
     assert run("logs", "../demo", "--previous")[0] == ExitCode.NOT_FOUND
 
 
-def test_what_was_waited_for_outlives_the_job(api: Api, run: Any, gang: Any) -> None:
-    """Nobody followed it; nothing of its logs is printed, and all of it is there."""
+def test_logs_of_an_awaited_job_outlive_it(api: Api, run: Any, gang: Any) -> None:
+    """All logs are kept, though nobody followed them and none are printed."""
     api.open_logs.clear()
     world.end(api, gang)
     code, out, err = run("wait", "demo")
@@ -972,8 +966,8 @@ def test_what_was_waited_for_outlives_the_job(api: Api, run: Any, gang: Any) -> 
     assert "[node-1] [default1]:node 1 second 6" in out
 
 
-def test_what_is_cancelled_leaves_its_logs(api: Api, run: Any, gang: Any) -> None:
-    """Of a job that runs, too: what it has printed until then."""
+def test_cancelled_job_leaves_its_logs(api: Api, run: Any, gang: Any) -> None:
+    """A running job's logs are kept as well, up to the cancellation."""
     code, _, err = run("cancel", "demo")
     assert code == 0
     assert "what it has printed is kept: `railhead logs demo --previous`" in err
@@ -981,7 +975,7 @@ def test_what_is_cancelled_leaves_its_logs(api: Api, run: Any, gang: Any) -> Non
 
 
 @pytest.mark.parametrize("how", ["wait", "cancel"])
-def test_what_happened_outlives_the_job(api: Api, run: Any, gang: Any, how: str) -> None:
+def test_events_outlive_the_job(api: Api, run: Any, gang: Any, how: str) -> None:
     """`describe` is the same before and after, but for the age and what says that it is gone."""
     if how == "wait":
         # What happens meanwhile is known, too.
@@ -1005,8 +999,8 @@ def test_what_happened_outlives_the_job(api: Api, run: Any, gang: Any, how: str)
     assert run("describe", "other")[0] == ExitCode.NOT_FOUND
 
 
-def test_logs_of_a_job_of_the_same_name_before_are_told(api: Api, run: Any, gang: Any) -> None:
-    """As `restart` leaves them: the same name, another job."""
+def test_logs_of_an_earlier_job_of_the_name_are_reported(api: Api, run: Any, gang: Any) -> None:
+    """`restart` leaves such logs: the same name, another job."""
     asked = {"labels": gang["metadata"]["labels"], "spec": gang["spec"]}
     gang["metadata"]["annotations"] = {SUBMITTED: json.dumps(asked)}
     assert run("restart", "demo")[0] == 0
@@ -1026,7 +1020,7 @@ def test_a_log_that_cannot_be_read_stops_no_cancel(api: Api, run: Any, gang: Any
     assert "[node-0]" not in out
 
 
-def test_what_was_followed_in_part_is_completed(api: Api, cluster: Cluster, gang: Any) -> None:
+def test_partly_followed_logs_are_completed(api: Api, cluster: Cluster, gang: Any) -> None:
     state = jobs.read_state(cluster, jobs.find_job(cluster, ("training",), "demo"))
     folder = kept.folder("training", "demo", state.uid)
     first = state.nodes[0]
@@ -1041,7 +1035,7 @@ def test_what_was_followed_in_part_is_completed(api: Api, cluster: Cluster, gang
     assert [line.partition(" ")[2] for line in api.logs[pod(0)]] == kept_lines[1:]
 
 
-def test_attempts_before_are_told_from_the_present_one(api: Api, run: Any, gang: Any) -> None:
+def test_earlier_attempts_are_distinguished(api: Api, run: Any, gang: Any) -> None:
     follow_to_the_end(api, run, gang)
     code, out, err = run("logs", "demo", "--previous")
     # What was followed is the present attempt: nothing is earlier.
@@ -1073,9 +1067,7 @@ def test_previous_is_of_what_is_over(run: Any, gang: Any) -> None:
     assert "attempts that are over" in err
 
 
-def test_what_is_kept_is_bounded_and_nobody_else_s(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_kept_logs_are_bounded_and_private(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(kept, "MOST_BYTES", 90)
     monkeypatch.setattr(kept, "LEAST_BYTES", 10)
     folder = kept.Folder(path=tmp_path / "job")
@@ -1115,7 +1107,7 @@ def test_a_disk_that_takes_nothing_stops_no_follower(api: Api, run: Any, gang: A
     follow_to_the_end(api, run, gang)
 
 
-def test_what_is_kept_is_nobody_else_s_to_read(tmp_path: Path) -> None:
+def test_kept_logs_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     reported, followed = (
         kept.Folder(path=tmp_path / "told"),
         kept.Folder(path=tmp_path / "followed"),
@@ -1145,8 +1137,8 @@ def says(seconds: float, what: str, path: str = "/checkpoints") -> str:
     return f"{at(seconds)} railhead: claim checkpoints at {path} {what}"
 
 
-def test_a_claim_in_trouble_is_told(api: Api, run: Any, gang: Any) -> None:
-    """By each of the nodes that met it, as the first of them has it; what is over is not."""
+def test_claim_in_trouble_is_reported(api: Api, run: Any, gang: Any) -> None:
+    """The report names each node that met it, in the first one's words, until it is over."""
     hangs = "does not answer since 2026-01-02T03:00:{}Z: whatever uses it waits"
     api.logs[pod(0)] = [says(9, hangs.format("07"))]
     api.logs[pod(1)] = [
@@ -1170,7 +1162,7 @@ def test_a_claim_in_trouble_is_told(api: Api, run: Any, gang: Any) -> None:
     assert json.loads(run("describe", "demo", "--json")[1])["claims"] == [both, slow]
 
 
-def test_of_many_nodes_with_a_claim_in_trouble_the_first_are_named() -> None:
+def test_report_on_a_claim_names_the_first_few_nodes() -> None:
     lines = {index: [says(9, "does not answer since 2026-01-02T03:00:00Z")] for index in range(9)}
     (item,) = mounts.troubles(lines)
     assert item.text().startswith("node-0, node-1, node-2 and 6 more: claim checkpoints at ")
@@ -1188,7 +1180,7 @@ def test_three_nodes_are_named_at_the_most(count: int, named: str) -> None:
     assert mounts.Trouble(nodes=tuple(range(count)), line="x").text() == f"{named}: x"
 
 
-def test_what_a_job_says_of_a_claim_is_what_is_read() -> None:
+def test_job_messages_about_a_claim_are_parsed() -> None:
     """The words of the program are those that are looked for here."""
     for what in keep.TROUBLES.values():
         text = what.format(since="2026-01-02T03:00:00Z", why="why", none="")

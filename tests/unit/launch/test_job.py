@@ -47,7 +47,7 @@ def test_text_is_taken_as_written() -> None:
     assert job.env == {"A": "true", "B": "0.10", "C": "1:30", "D": "1_000", "E": "", "F": "~x"}
 
 
-def test_every_mistake_is_reported_at_once_with_line_value_and_what_is_allowed() -> None:
+def test_all_mistakes_come_at_once_with_line_and_allowed_values() -> None:
     problem = refused(
         "name: Not_A_Name\nnodes: two\ngpu_per_node: 8\ncommand: torchrun x\n"
         "env:\n  1BAD: x\n  RAILHEAD_X: 4\n  EMPTY:\nimage: a b\nprocesses_per_node: 0\n"
@@ -167,9 +167,7 @@ def test_the_largest_files_that_are_taken(tmp_path: Path) -> None:
         read_job(tmp_path / "job.yaml")
 
 
-def test_a_file_that_cannot_be_read_is_told(
-    job_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_file_is_reported(job_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for error, words in ((OSError(13, "Permission denied"), "Permission denied"), (OSError(), "")):
 
         def no(_: Path, error: OSError = error) -> bytes:
@@ -180,7 +178,7 @@ def test_a_file_that_cannot_be_read_is_told(
             read_job(job_file)
 
 
-def test_half_of_a_character_is_no_key() -> None:
+def test_half_of_a_character_is_not_a_key() -> None:
     assert "env: half of a surrogate pair is not text" in refused(JOB + '  "\\uD800": 1\n')
 
 

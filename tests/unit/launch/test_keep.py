@@ -1,4 +1,4 @@
-"""What keeps a job's logs on its claim, as real processes: the command is what it is without."""
+"""The keeper of a job's logs on its claim, as real processes: the command behaves as without it."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class Pod:
 
     @property
     def run(self) -> Path:
-        """Of the job's object, on the claim."""
+        """Return the folder of the job's object on the claim."""
         return self.claim / claimed.FOLDER / "training" / "demo" / self.env[keep.RUN]
 
     def words(self, *command: str, logs: bool = True, **settings: Any) -> list[str]:
-        """What the container starts; ``settings`` in place of launch's."""
+        """Return what the container starts; ``settings`` replace launch's."""
         mount = Mount(claim="checkpoints", path=str(self.claim))
         *before, given = claimed.words(
             mount, others={}, namespace="training", about=ABOUT, first=0, logs=logs
@@ -53,7 +53,7 @@ class Pod:
         return [*before, json.dumps(json.loads(given) | settings), *command]
 
     def start(self, *command: str, **settings: Any) -> subprocess.Popen[bytes]:
-        """It runs."""
+        """Start the pod's process."""
         return subprocess.Popen(
             self.words(*command, **settings),
             env=self.env,
@@ -62,17 +62,17 @@ class Pod:
         )
 
     def done(self, *command: str, **settings: Any) -> tuple[int, bytes, bytes]:
-        """Its exit code, and what it printed to both."""
+        """Run it to its end; return its exit code, stdout and stderr."""
         process = self.start(*command, **settings)
         out, err = process.communicate(timeout=60)
         return process.returncode, out, err
 
     def kept(self) -> list[tuple[str, int, str]]:
-        """What is on the claim, as this machine reads what it keeps itself."""
+        """Return the lines on the claim, as this machine reads those that it keeps itself."""
         return list(kept.Folder(path=self.run).lines())
 
     def texts(self) -> list[str]:
-        """Without their times."""
+        """Return the lines without their times."""
         return [text for _, _, text in self.kept()]
 
 
@@ -83,8 +83,8 @@ def pod(tmp_path: Path) -> Pod:
     return Pod(claim)
 
 
-def test_what_is_printed_goes_to_both_places(pod: Pod) -> None:
-    """With its node and its time, a stream each, whatever bytes; and every line whole."""
+def test_output_goes_to_both_places(pod: Pod) -> None:
+    """Each stream has a file whose lines are whole, with node and time, whatever their bytes."""
     script = (
         "import os\n"
         "os.write(1, b'one\\n'); os.write(2, b'two\\n'); os.write(1, b'\\xff\\x00 three')\n"
@@ -171,7 +171,7 @@ def test_a_signal_without_a_handler_ends_it_as_a_shell_has_it(pod: Pod) -> None:
 
 
 def test_process_1_of_a_container_gets_what_it_has_a_handler_for() -> None:
-    """So it is without the program too (kill(2), of process 1)."""
+    """Process 1 is treated the same without the program (kill(2))."""
     script = "import signal; signal.signal(15, print); print('ready', flush=True); input()"
     pipe = subprocess.PIPE
     with subprocess.Popen([*PYTHON, script], stdin=pipe, stdout=pipe) as process:
@@ -192,8 +192,8 @@ def adopting() -> Iterator[None]:
     libc.prctl(subreaper, 0, 0, 0, 0)
 
 
-def test_who_is_left_behind_is_not_waited_for(pod: Pod, adopting: None) -> None:
-    """Though it holds the pipes; what the command itself printed last is all there."""
+def test_leftover_processes_are_not_awaited(pod: Pod, adopting: None) -> None:
+    """The process left behind holds the pipes, yet all that the command printed is there."""
     code, out, _ = pod.done("sh", "-c", "sleep 60 & echo $!; seq 2000; exit 4")
     left, *lines = out.decode().split()
     os.kill(int(left), signal.SIGKILL)
@@ -248,7 +248,7 @@ def test_the_oldest_runs_go(pod: Pod) -> None:
         ({"bytes": 99, "runs": 1}, 99, 0, "02"),
     ],
 )
-def test_what_is_just_small_enough_stays(
+def test_log_at_the_limit_stays(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     limits: dict[str, int],
@@ -275,7 +275,7 @@ def test_pods_of_another_user_may_add_to_it(pod: Pod) -> None:
     assert file.stat().st_mode & 0o444 == 0o444
 
 
-def test_a_claim_that_cannot_be_written_is_said_once(pod: Pod) -> None:
+def test_unwritable_claim_is_reported_once(pod: Pod) -> None:
     """And the job goes on, its output where it was."""
     (pod.claim / ".railhead").write_text("no folder")
     code, out, err = pod.done("sh", "-c", "seq 5000; exit 6")
@@ -286,7 +286,7 @@ def test_a_claim_that_cannot_be_written_is_said_once(pod: Pod) -> None:
     )
 
 
-def test_a_full_claim_is_said_once(pod: Pod) -> None:
+def test_full_claim_is_reported_once(pod: Pod) -> None:
     limited = 'ulimit -f 8; exec "$@"'
     words = ["sh", "-c", limited, "sh", *pod.words("seq", "5000")]
     done = subprocess.run(words, env=pod.env, capture_output=True, check=True)
@@ -296,7 +296,7 @@ def test_a_full_claim_is_said_once(pod: Pod) -> None:
 
 
 def test_a_claim_that_does_not_answer_stops_nothing(pod: Pod) -> None:
-    """As a file of a server that is away: whoever opens it waits."""
+    """A file of a server that is away blocks like this: a process that opens it waits."""
     program = Path(keep.__file__).read_text().replace("LAST_SECONDS = 5.0", "LAST_SECONDS = 0.2")
     program = program.replace("file = file or self._open()", "time.sleep(600)")
     assert "time.sleep(600)" in program
@@ -313,7 +313,7 @@ def test_a_claim_that_does_not_answer_stops_nothing(pod: Pod) -> None:
     assert b"the job goes on" in done.stderr
 
 
-def test_a_line_has_the_time_of_its_end_and_a_long_one_is_several() -> None:
+def test_line_has_the_time_of_its_end_and_long_ones_are_split() -> None:
     stream = keep.Stamped()
     assert stream.add(b"A ", b"one\ntwo\nthr") == b"A one\nA two\n"
     assert stream.add(b"B ", b"ee\n") == b"B three\n"
@@ -370,7 +370,7 @@ def test_an_image_without_python_runs_as_before(pod: Pod, tmp_path: Path) -> Non
     assert not (pod.claim / ".railhead").exists()
 
 
-def test_what_was_printed_last_is_safe_though_nothing_follows(
+def test_last_lines_are_saved_without_later_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A node may die while its processes are silent."""
@@ -395,7 +395,7 @@ def test_what_was_printed_last_is_safe_though_nothing_follows(
 
 
 class Told:
-    """What the keeper says to people."""
+    """The keeper's messages to people."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.lines: list[str] = []
@@ -408,7 +408,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Told:
 
 
 def settings(claim: Path, **more: Any) -> dict[str, Any]:
-    """As :func:`railhead.launch.logs.claimed.words` writes them."""
+    """Return the settings that :func:`railhead.launch.logs.claimed.words` writes."""
     return {
         "mount": str(claim),
         "folder": str(claim / claimed.FOLDER / "training" / "demo"),
@@ -421,7 +421,7 @@ def settings(claim: Path, **more: Any) -> dict[str, Any]:
     } | more
 
 
-def test_what_is_added_is_on_the_claim_at_the_end(tmp_path: Path, told: Told) -> None:
+def test_added_lines_reach_the_claim_by_the_end(tmp_path: Path, told: Told) -> None:
     keeper = keep.Keeper(settings(tmp_path, first=1), "pod", "run", 2)
     keeper.start()
     keeper.add(b"")
@@ -487,7 +487,7 @@ def test_a_claim_that_fails_is_left_alone_for_a_while(
     assert told.lines == [f"not all that is printed is kept on the claim: {why}; the job goes on"]
 
 
-def test_what_waits_for_a_slow_claim_has_a_bound(told: Told) -> None:
+def test_backlog_of_a_slow_claim_is_bounded(told: Told) -> None:
     keeper = keep.Keeper({"folder": "/nowhere", "first": 0}, "pod", "run", 0)
     half = b"x" * (keep.MOST_HELD // 2)
     for data in (half, half, b"lost", b"too"):
@@ -587,7 +587,7 @@ class Mounted:
         os.write(self.answers, json.dumps({"how": how, "why": why}).encode() + b"\n")
 
     def ask(self, how: str = "", why: str = "", *, slow: float = 0.0) -> list[str]:
-        """What is told of one question with this answer."""
+        """Ask once, get this answer, and return the messages."""
         self.slow = slow
         if how:
             self.answer(how, why)
@@ -597,7 +597,7 @@ class Mounted:
         return list(self.lines)
 
 
-def test_a_mount_is_told_when_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mount_is_reported_if_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     of = Mounted(monkeypatch)
     assert of.ask("well") == []
     full = (
@@ -606,7 +606,7 @@ def test_a_mount_is_told_when_it_changes(monkeypatch: pytest.MonkeyPatch) -> Non
     )
     assert of.ask("full", "why") == [full]
     assert of.ask("full", "why") == []
-    # Another trouble is told after a while alone, the end of all at once.
+    # Another trouble is reported only after a while, the end of all at once.
     assert of.ask("lost", "why") == []
     again = "claim c at /p is as it should be again, after trouble since at {}"
     of.clock.now += 7
@@ -643,7 +643,7 @@ def test_a_mount_is_slow_between_two_bounds(
 def test_a_mount_that_hangs_is_asked_on(
     monkeypatch: pytest.MonkeyPatch, file: str, none: str
 ) -> None:
-    """Its answer, however late, is that it is well, and not that it is slow."""
+    """A late answer means that the mount is well, and not that it is slow."""
     of = Mounted(monkeypatch, file)
     assert of.ask() == [
         f"claim c at /p does not answer since at 1000: whatever uses it waits{none}; the job goes "
@@ -705,7 +705,7 @@ class Run:
 
 @pytest.mark.parametrize("kept_there", [True, False])
 @pytest.mark.parametrize("said", [{}, {keep.POD: "p", keep.RUN: "r", keep.NUMBER: "3"}])
-def test_what_a_pod_says_of_itself_goes_to_what_keeps_its_logs(
+def test_pods_own_messages_go_to_the_keeper(
     monkeypatch: pytest.MonkeyPatch, kept_there: bool, said: dict[str, str]
 ) -> None:
     run = Run(monkeypatch)
@@ -729,7 +729,7 @@ def test_what_a_pod_says_of_itself_goes_to_what_keeps_its_logs(
 @pytest.mark.parametrize(
     ("error", "code"), [(FileNotFoundError(2, "no"), 127), (PermissionError(13, "may not"), 126)]
 )
-def test_a_command_that_cannot_start_is_told_in_both_places(
+def test_command_that_cannot_start_is_reported_in_both_places(
     monkeypatch: pytest.MonkeyPatch, told: Told, error: OSError, code: int
 ) -> None:
     run = Run(monkeypatch, error)
@@ -741,7 +741,7 @@ def test_a_command_that_cannot_start_is_told_in_both_places(
     assert len(run.done) == 4
 
 
-def test_what_is_said_is_a_line_of_its_own_on_the_second_stream(
+def test_each_message_is_its_own_line_on_stderr(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     text, write = os.pipe()
@@ -818,10 +818,10 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Played:
     return Played(monkeypatch)
 
 
-def test_whatever_signal_may_be_for_the_command_is_handed_on(
+def test_signals_for_the_command_are_forwarded(
     played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also one that comes before there is a command, and none once it has ended."""
+    """A signal before the command starts is passed on as well, and none once it has ended."""
     played.early = [signal.SIGTERM, signal.SIGUSR1]
     child = played.child(keeps=False)
     assert played.sent == [(77, signal.SIGTERM), (77, signal.SIGUSR1)]
@@ -851,9 +851,7 @@ def test_whatever_signal_may_be_for_the_command_is_handed_on(
 
 
 @pytest.mark.parametrize(("status", "code"), [(0, 0), (3 << 8, 3), (9, 137), (15, 143)])
-def test_what_a_command_printed_goes_on_until_its_end_and_no_longer(
-    played: Played, status: int, code: int
-) -> None:
+def test_output_is_passed_on_until_the_command_ends(played: Played, status: int, code: int) -> None:
     child = played.child()
     piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     assert played.how == piped | {"bufsize": 0, "start_new_session": True}
@@ -883,10 +881,10 @@ def test_what_a_command_printed_goes_on_until_its_end_and_no_longer(
     assert b"".join(played.kept) == b"T one\nT two\nT error\nT three\nT last\n"
 
 
-def test_of_what_is_left_behind_no_more_is_taken_than_a_pipe_holds(
+def test_keeper_reads_at_most_a_pipe_from_leftover_processes(
     played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who goes on printing is not waited for; a stream that ended is done."""
+    """The keeper waits for no process that goes on printing; a stream that ended is done."""
     monkeypatch.setattr(keep, "MOST_LEFT", 8)
     monkeypatch.setattr(keep, "BLOCK", 4)
     child = played.child()
@@ -905,8 +903,10 @@ def test_of_what_is_left_behind_no_more_is_taken_than_a_pipe_holds(
     assert b"".join(played.kept) == b"T 12345678\n"
 
 
-def test_who_reads_no_more_ends_no_command(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it prints is kept all the same."""
+def test_closed_reader_does_not_end_the_command(
+    played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command's output is kept all the same."""
     child = played.child()
 
     def closed(_to: int, _data: bytes) -> int:
@@ -935,7 +935,7 @@ def test_which_signals_a_process_has_a_handler_for(
 # -- what reads it again ---------------------------------------------------------------------------
 
 
-def test_what_a_claim_has_is_told_in_lines_of_json(
+def test_contents_of_a_claim_are_listed_as_json_lines(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The newest runs, the newest part of each start, with what is said of the job."""

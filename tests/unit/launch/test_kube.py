@@ -1,4 +1,4 @@
-"""Which cluster is chosen, how it is reached, and what stays behind."""
+"""Tests of the cluster that is chosen, how it is reached, and what stays behind."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_credentials_and_impersonation_are_sent(api: Api, tmp_path: Path) -> Non
     assert sent["impersonate-group"] in ("a", "b", "a, b")
 
 
-def test_a_cluster_can_be_asked_as_somebody_else(api: Api, tmp_path: Path) -> None:
+def test_requests_can_impersonate_another_user(api: Api, tmp_path: Path) -> None:
     path = api.kubeconfig(tmp_path, **{"as": "ada", "as-groups": ["admins"]})
     target = choose_target(kubeconfig=path)
     Cluster(target, user="eve", groups=("a",)).find("/api/v1/namespaces/training")
@@ -171,13 +171,13 @@ def test_a_token_of_a_file_is_read_again_when_it_is_refused(api: Api, tmp_path: 
 
 
 @pytest.mark.parametrize("gone", ["auth-provider", "username"])
-def test_credentials_of_old_are_told(api: Api, tmp_path: Path, gone: str) -> None:
+def test_outdated_credentials_are_reported(api: Api, tmp_path: Path, gone: str) -> None:
     path = api.kubeconfig(tmp_path, **{gone: "x"})
     with pytest.raises(InputError, match=f"the user has {gone}, which"):
         Cluster(choose_target(kubeconfig=path))
 
 
-def test_a_kubeconfig_that_is_no_yaml_is_not_quoted(tmp_path: Path) -> None:
+def test_kubeconfig_that_is_not_yaml_is_not_quoted(tmp_path: Path) -> None:
     path = tmp_path / "k"
     path.write_text("users:\n- token: hush\n  : [")
     with pytest.raises(InputError, match="no YAML at line 3") as caught:

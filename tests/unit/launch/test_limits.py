@@ -1,6 +1,6 @@
-"""Where a job file's values end: the last that is taken, the first that is not, for each field.
+"""Limits of a job file's values: the last that is taken and the first refused, for each field.
 
-Editors mark by the schema what the command refuses, so each row is held against both.
+Editors mark by the schema what the command refuses, so each row is compared with both.
 """
 
 from __future__ import annotations
@@ -138,8 +138,8 @@ def test_the_last_that_is_taken_and_the_first_that_is_not(
 
 
 @pytest.mark.parametrize("field", JobFile.model_fields)
-def test_a_value_of_the_wrong_kind_is_told_what_is_allowed(field: str) -> None:
-    """In words of ours: those of the library name types of Python."""
+def test_value_of_the_wrong_kind_lists_what_is_allowed(field: str) -> None:
+    """Railhead's own words are used, since the library's name types of Python."""
     wrong = "x" if field in ("command", "files") else [["x"]]
     with pytest.raises(InputError) as caught:
         parse_job(yaml.safe_dump(MINIMAL | {field: wrong}), where="job.yaml")
@@ -190,7 +190,7 @@ def test_amounts(written: str, expected: float) -> None:
     assert job.sizing.params == pytest.approx(expected)
 
 
-def test_what_a_field_is_where_it_is_left_out() -> None:
+def test_defaults_of_omitted_fields() -> None:
     job = parse_job(yaml.safe_dump(MINIMAL | {"sizing": {}, "checkpoint": {}}), where="job.yaml")
     assert job.sizing is not None
     assert job.checkpoint is not None

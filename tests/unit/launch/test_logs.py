@@ -1,4 +1,4 @@
-"""What is asked of a kubelet for a job's logs, and what comes of its answers."""
+"""Requests to a kubelet for a job's logs, and what Railhead makes of its answers."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Kubelet:
             yield line
 
     def find(self, path: str) -> None:
-        """No pod is there any more."""
+        """Find no pod any more."""
 
 
 def kubelet(**logs: list[str | Exception]) -> Any:
@@ -85,7 +85,7 @@ def kubelet(**logs: list[str | Exception]) -> Any:
 
 
 def asked(pod: str, **more: Any) -> dict[str, Any]:
-    """What is asked for the whole of a log."""
+    """Return the request for a whole log."""
     how = {"container": "node", "follow": False, "tail": None, "previous": False}
     return {"of": f"training/{pod}"} | how | {"quiet_seconds": 60.0} | more
 
@@ -144,7 +144,7 @@ def test_a_selection_takes_lines_of_no_process_too(selection: Selection, taken: 
     assert "".join(line.text[-1] for line in lines if selection.takes(line)) == taken
 
 
-def test_a_line_is_told_in_three_ways() -> None:
+def test_line_is_printed_in_three_ways() -> None:
     line = Line(node=1, text='say "hi"', at="2026-01-02T03:04:05Z")
     assert str(line) == '[node-1] say "hi"'
     assert line.dated() == '2026-01-02T03:04:05Z [node-1] say "hi"'
@@ -172,7 +172,7 @@ def test_nodes_are_read_one_after_the_other_or_by_time(merged: bool, texts: list
     assert (results[0].node, results[0].at) == (0, "2026-01-02T03:04:01.000000001Z")
 
 
-def test_of_one_node_no_other_is_asked() -> None:
+def test_only_the_requested_node_is_queried() -> None:
     cluster: Any = Kubelet(TWO)
     chosen = Selection(node=0, local_rank=1, prefix=PREFIX)
     results = [*stream.read(cluster, state(NODE, NEXT), chosen, tail=None)]
@@ -180,7 +180,7 @@ def test_of_one_node_no_other_is_asked() -> None:
     assert cluster.asked == [asked("demo-0")]
 
 
-def test_a_log_that_stops_in_the_middle_is_told() -> None:
+def test_log_that_stops_midway_is_reported() -> None:
     cluster = kubelet(demo_0=[at(1, "a"), TimeoutError()])
     with pytest.raises(TimedOutError) as reported:
         list(stream.read(cluster, state(NODE), Selection(), tail=None))
@@ -232,8 +232,8 @@ def wrote(folder: kept.Folder, node: Node, *lines: str) -> None:
 AGAIN = replace(NODE, restarts=1)
 
 
-def test_what_was_before_is_of_this_machine_and_of_the_kubelet(tmp_path: Path) -> None:
-    """By time, without the present containers; what is kept here is asked of nobody."""
+def test_earlier_lines_come_from_this_machine_and_the_kubelet(tmp_path: Path) -> None:
+    """Lines come by time, without those of present containers; kept ones are not requested."""
     folder = kept.Folder(path=tmp_path)
     wrote(folder, replace(NEXT, uid="old"), at(5, "c"), at(1, "a"))
     wrote(folder, AGAIN, at(4, "present"))
@@ -302,8 +302,8 @@ MISSING = NotFoundError("no such job")
         ({"empty": True, "node": 1}, "--node 1: demo has nodes 0 to 0"),
     ],
 )
-def test_what_a_job_that_is_gone_printed(how: dict[str, Any], lines: list[str] | str) -> None:
-    """Without what says how large it was it is as large as what is there."""
+def test_logs_of_a_deleted_job(how: dict[str, Any], lines: list[str] | str) -> None:
+    """The kept logs give the job's size, since nothing records it."""
     api = Api()
     publish(api, CONTRACT.model_copy(update={"checkpoints": ()}))
     folder = kept.folder("training", "demo", "job")
@@ -335,7 +335,7 @@ def test_before_any_stack_nothing_is_looked_for() -> None:
     ],
 )
 @pytest.mark.parametrize("run", ["of this job", "before this job"])
-def test_what_was_printed_before_now(run: str, how: dict[str, Any], lines: list[str] | str) -> None:
+def test_lines_before_now(run: str, how: dict[str, Any], lines: list[str] | str) -> None:
     api = Api()
     uid = job_of(api)["metadata"]["uid"]
     folder = kept.folder("training", "demo", uid if run == "of this job" else "older")
@@ -345,7 +345,7 @@ def test_what_was_printed_before_now(run: str, how: dict[str, Any], lines: list[
     assert told_of(past.before, Stored(api, {}), ("training",), "demo", **asked) == lines
 
 
-def test_a_claim_that_is_not_read_is_said() -> None:
+def test_unread_claim_is_reported() -> None:
     api = Api()
     publish(api, CONTRACT)
     texts: list[str] = []
@@ -372,7 +372,7 @@ def on_disk() -> list[tuple[int, str]]:
     return [(node, text) for _, node, text in folder.lines()]
 
 
-def test_what_is_about_to_go_is_kept_after_what_is_there() -> None:
+def test_lines_about_to_vanish_are_appended_to_kept_ones() -> None:
     folder = kept.folder("training", "demo", "job")
     wrote(folder, NODE, at(0, "older"), at(1, "[default0]:a"))
     cluster: Any = Kubelet(TWO)
@@ -390,7 +390,7 @@ def test_what_is_about_to_go_is_kept_after_what_is_there() -> None:
     assert stream.keep(cluster, state(waiting)) == 0
 
 
-def test_what_cannot_be_read_in_time_is_not_kept(
+def test_logs_that_take_too_long_are_not_kept(
     monkeypatch: pytest.MonkeyPatch, closed: list[Any]
 ) -> None:
     clock = SimpleNamespace(now=0.0)
@@ -497,7 +497,7 @@ def pod_that(state: Any, restarts: int = 0) -> Any:
 
 
 class Breaks(Kubelet):
-    """Its stream ends once in the middle of a second, and then begins with that second again."""
+    """Kubelet whose stream ends once within a second, then begins with that second again."""
 
     def _lines(self, name: str) -> Iterator[str]:
         yield from super()._lines(name) if len(self.asked) == 1 else self.logs["again"]  # type: ignore[misc]
@@ -570,7 +570,7 @@ def test_how_often_a_log_is_asked_for_again(
     assert len(left) == over
 
 
-def test_silence_of_a_cluster_that_does_not_answer_is_no_end(
+def test_silent_cluster_does_not_end_the_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(stream, "RETRY_SECONDS", 0.0)
@@ -587,8 +587,8 @@ def test_silence_of_a_cluster_that_does_not_answer_is_no_end(
     assert (len(cluster.asked), tail.error) == (4, None)
 
 
-def test_who_has_stopped_hears_no_more() -> None:
-    """As after Ctrl-C, though the server goes on."""
+def test_stopped_reader_gets_no_more_lines() -> None:
+    """Ctrl-C stops the reader like this, though the server goes on."""
 
     looked = threading.Event()
 
@@ -613,7 +613,7 @@ def test_who_has_stopped_hears_no_more() -> None:
 
 
 @pytest.mark.parametrize("stopped", [True, False])
-def test_a_client_that_was_closed_is_no_error_of_who_has_stopped(
+def test_closed_client_is_not_an_error_after_stopping(
     monkeypatch: pytest.MonkeyPatch, stopped: bool
 ) -> None:
     failed: list[Any] = []
@@ -692,7 +692,7 @@ def test_a_log_from_elsewhere_takes_the_place_of_one_with_less(tmp_path: Path) -
     assert oct(folder.path.stat().st_mode & 0o777) == "0o700"
 
 
-def test_what_is_told_of_a_job_is_read_again(tmp_path: Path) -> None:
+def test_kept_record_of_a_job_is_read_back(tmp_path: Path) -> None:
     folder = kept.Folder(path=tmp_path)
     assert folder.about() is None
     assert folder.described() is None
@@ -711,7 +711,7 @@ def test_what_is_told_of_a_job_is_read_again(tmp_path: Path) -> None:
     assert folder.described() is None
 
 
-def test_the_newest_of_a_name_is_that_of_the_namespaces_that_are_asked_for() -> None:
+def test_newest_run_is_chosen_among_the_given_namespaces() -> None:
     for number, where in enumerate(("a/demo/4", "a/demo/3", "a/demo/2", "b/demo/1", "b/other/0")):
         path = kept.home() / where
         path.mkdir(parents=True)
@@ -731,7 +731,7 @@ def test_the_newest_of_a_name_is_that_of_the_namespaces_that_are_asked_for() -> 
     assert kept.before("c", "demo", "2") is None
 
 
-def test_a_log_from_elsewhere_belongs_to_what_is_here_of_its_containers() -> None:
+def test_foreign_log_joins_the_folder_of_its_containers() -> None:
     folder = kept.folder("a", "demo", "1")
     wrote(folder, NODE, at(1, "x"))
     assert kept.of_run("a", "demo", "run", ["9-u-0.log", "0-u0-0.log"]) == folder
@@ -773,11 +773,11 @@ def test_a_disk_that_failed_is_left_alone(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert tries == [b"line\n"]
 
 
-# -- what a pod's program is told ------------------------------------------------------------------
+# -- what a pod's program is passed ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("logs", "path"), [(True, "/box"), (True, "/box/"), (False, "/box")])
-def test_what_stands_before_a_command(logs: bool, path: str) -> None:
+def test_words_before_a_command(logs: bool, path: str) -> None:
     about = {"name": "demo", "nodes": 64, "processes": 8, "runtime": "torch"}
     words = claimed.words(
         Mount(claim="c", path=path), others={"/data": "corpus"}, namespace="training",

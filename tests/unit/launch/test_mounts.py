@@ -1,4 +1,4 @@
-"""What a job says of a claim that hangs, is slow, is full or goes away, as real processes."""
+"""Reports of a job on a claim that hangs, is slow, is full or goes away, as real processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ AGAIN = rf"is as it should be again, after trouble {AT}"
 
 
 class Job:
-    """A job that runs until it is told to end, of which each mount is asked all the time."""
+    """A job that runs until it is ended, and whose mounts are probed all the time."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Job:
         return self.process.stderr.readline().rstrip("\n")
 
     def ends(self) -> str:
-        """It ends at once, as its command does; what more it said."""
+        """End it at once, as its command does; return what else it printed."""
         before = time.monotonic()
         _, err = self.process.communicate("end\n", timeout=60)
         assert self.process.returncode == 7
@@ -73,7 +73,7 @@ def told(pod: Pod, what: str) -> str:
 
 @pytest.fixture
 def file(pod: Pod) -> Path:
-    """What is written to ask the claim."""
+    """The file that is written to probe the claim."""
     folder = pod.claim / ".railhead"
     folder.mkdir()
     return folder / f"probe-training-{socket.gethostname()}"
@@ -98,8 +98,8 @@ def wait(condition: Callable[[], object]) -> None:
         time.sleep(0.05)
 
 
-def test_a_claim_that_does_not_answer_is_told_and_again_when_it_does(pod: Pod, file: Path) -> None:
-    """Who opens a pipe that nobody reads waits, in the kernel."""
+def test_silent_claim_is_reported_and_so_is_its_return(pod: Pod, file: Path) -> None:
+    """A process that opens a pipe that nobody reads waits, in the kernel."""
     os.mkfifo(file)
     job = Job(pod, answer=0.2)
     first = job.says()
@@ -111,7 +111,7 @@ def test_a_claim_that_does_not_answer_is_told_and_again_when_it_does(pod: Pod, f
     assert job.ends() == ""
 
 
-def test_who_asks_holds_nobody_s_end(pod: Pod, file: Path) -> None:
+def test_prober_does_not_delay_the_end(pod: Pod, file: Path) -> None:
     os.mkfifo(file)
     job = Job(pod, answer=0.2)
     job.says()
@@ -120,8 +120,8 @@ def test_who_asks_holds_nobody_s_end(pod: Pod, file: Path) -> None:
     wait(lambda: not running(str(file)))
 
 
-def test_who_asks_ends_with_a_job_that_is_killed(pod: Pod) -> None:
-    """What it leaves is nothing, but for the moment at which it asks."""
+def test_prober_ends_with_a_killed_job(pod: Pod) -> None:
+    """The prober leaves nothing behind, except at the moment at which it probes."""
     job = Job(pod)
     word = str(pod.claim / ".railhead" / f"probe-training-{socket.gethostname()}")
     wait((pod.claim / ".railhead").exists)
@@ -133,8 +133,8 @@ def test_who_asks_ends_with_a_job_that_is_killed(pod: Pod) -> None:
 
 
 @pytest.mark.parametrize("logs", [True, False])
-def test_a_full_claim_is_told(pod: Pod, file: Path, logs: bool) -> None:
-    """Whether logs are kept there or not; on the claim too, where they are."""
+def test_full_claim_is_reported(pod: Pod, file: Path, logs: bool) -> None:
+    """The report comes whether logs are kept there or not, and on the claim too if they are."""
     file.symlink_to("/dev/full")
     job = Job(pod, logs=logs)
     why = re.escape("a write of 4096 bytes: No space left on device")
@@ -147,7 +147,7 @@ def test_a_full_claim_is_told(pod: Pod, file: Path, logs: bool) -> None:
     assert (first in pod.texts()) is logs
 
 
-def test_a_claim_that_went_away_is_told(pod: Pod) -> None:
+def test_vanished_claim_is_reported(pod: Pod) -> None:
     job = Job(pod)
     wait((pod.claim / ".railhead").exists)
     away = pod.claim.rename(pod.claim.with_name("away"))
@@ -160,7 +160,7 @@ def test_a_claim_that_went_away_is_told(pod: Pod) -> None:
     assert job.ends() == ""
 
 
-def test_a_slow_claim_is_told(pod: Pod) -> None:
+def test_slow_claim_is_reported(pod: Pod) -> None:
     job = Job(pod, slow=0.3, ask="import time; time.sleep(0.5); room = os.statvfs(path)")
     assert re.fullmatch(told(pod, rf"is slow {AT} \(it took \d+ s to answer\)"), job.says())
     assert job.ends() == ""
@@ -175,7 +175,7 @@ def test_a_slow_claim_is_told(pod: Pod) -> None:
         (errno.EACCES, {"how": "well", "why": ""}),
     ],
 )
-def test_what_a_write_s_error_means(
+def test_meaning_of_write_errors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int, found: dict[str, str]
 ) -> None:
     """A user who may not write there learns from its answer alone how it is."""
@@ -193,7 +193,7 @@ def test_what_a_write_s_error_means(
     ("writes", "blocks", "free", "how"),
     [(False, 9, 0, "full"), (False, 9, 1, "well"), (False, 0, 0, "well"), (True, 9, 0, "well")],
 )
-def test_who_may_not_write_goes_by_what_is_free(
+def test_reader_without_write_access_judges_free_space(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     writes: bool,

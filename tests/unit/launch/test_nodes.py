@@ -52,17 +52,13 @@ def test_a_smaller_job_still_finds_a_good_node(api: Api, run: Any, job_file: Pat
     assert code == ExitCode.OK, err
 
 
-def test_a_researcher_who_may_not_list_nodes_launches_all_the_same(
-    api: Api, run: Any, job_file: Path
-) -> None:
+def test_user_who_cannot_list_nodes_can_launch(api: Api, run: Any, job_file: Path) -> None:
     api.refusals["GET", "/api/v1/nodes"] = (403, "nodes is forbidden")
     code, _, err = run("launch", job_file)
     assert code == ExitCode.OK, err
 
 
-def test_where_nodes_come_for_the_job_none_are_asked_for(
-    api: Api, run: Any, job_file: Path
-) -> None:
+def test_autoscaled_nodes_are_not_counted(api: Api, run: Any, job_file: Path) -> None:
     publish(api, CONTRACT.model_copy(update={"standing": False}))
     for path in [path for path in api.objects if path.startswith("/api/v1/nodes/")]:
         api.remove(path)
@@ -74,7 +70,7 @@ LEVELS = ("topology.railhead.dev/block", "topology.railhead.dev/rack", "kubernet
 
 
 def in_racks(api: Api, *racks: str, blocks: tuple[str, ...] = ("b", "b")) -> None:
-    """The cluster's nodes, each in a rack of a block."""
+    """Put the cluster's nodes each into a rack of a block."""
     publish(api, CONTRACT.model_copy(update={"topology_levels": LEVELS}))
     for index, (block, rack) in enumerate(zip(blocks, racks, strict=True)):
         labels = api.objects[f"/api/v1/nodes/gpu-{index}"]["metadata"]["labels"]
@@ -114,7 +110,7 @@ def test_halves_of_machines_may_share_one(api: Api, run: Any, job_file: Path) ->
     assert code == ExitCode.OK, err
 
 
-def test_what_no_node_is_seen_of_is_a_note(api: Api, run: Any, job_file: Path) -> None:
+def test_pool_without_visible_nodes_is_a_note(api: Api, run: Any, job_file: Path) -> None:
     in_racks(api, "r0", "r1")
     api.refusals["GET", "/api/v1/nodes"] = (403, "nodes is forbidden")
     code, _, err = run("launch", job_file, "--set", "topology=rack", "--dry-run")

@@ -85,7 +85,7 @@ def test_a_job_that_says_nothing_leaves_the_runtimes_placement() -> None:
         ("namespace: other", "'other' has no such queue; these have one: training"),
     ],
 )
-def test_what_the_cluster_does_not_have_is_refused(line: str, words: str) -> None:
+def test_topology_that_the_cluster_lacks_is_refused(line: str, words: str) -> None:
     with pytest.raises(InputError) as caught:
         plan(f"{line}\n")
     assert words in caught.value.problem
@@ -99,7 +99,7 @@ def test_a_machine_holds_whole_pods_and_one_at_least(gpus: str, pods: int) -> No
     assert topology._each(replace(made, pool=pool, resources=asked)) == pods
 
 
-def test_two_levels_of_one_name_are_told_apart_by_the_whole_label() -> None:
+def test_whole_label_distinguishes_levels_of_one_name() -> None:
     levels = ("a.example/rack", "b.example/rack", "kubernetes.io/hostname")
     with pytest.raises(InputError, match="several levels"):
         plan("topology: rack\n", topology_levels=levels)
@@ -108,7 +108,7 @@ def test_two_levels_of_one_name_are_told_apart_by_the_whole_label() -> None:
     assert made.annotations["kueue.x-k8s.io/podset-required-topology"] == "b.example/rack"
 
 
-def test_a_priority_is_the_jobs_else_its_teams_else_none() -> None:
+def test_priority_comes_from_the_job_or_its_team() -> None:
     label = "kueue.x-k8s.io/priority-class"
     assert label not in render.train_job(plan())["metadata"]["labels"]
     made = plan("priority: production\n")
@@ -119,7 +119,7 @@ def test_a_priority_is_the_jobs_else_its_teams_else_none() -> None:
     assert plan("priority: research\n", queues=(of_team,)).priority == "research"
 
 
-def test_of_several_teams_queues_one_must_be_named() -> None:
+def test_several_queues_of_teams_need_a_choice() -> None:
     (queue,) = CONTRACT.queues
     queues = tuple(
         queue.model_copy(update={"name": name, "namespace": where, "team": name})

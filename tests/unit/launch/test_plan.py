@@ -1,4 +1,4 @@
-"""From job and contract to a plan: defaults, refusals, and the complete set of resources."""
+"""Tests of the plan of a job and a contract: defaults, refusals, all resources."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_job_that_takes_what_its_runtime_gives_resizes_nothing() -> None:
     assert plan(sets=("gpus_per_node=2",)).resized
 
 
-def test_resources_are_complete_because_trainer_replaces_the_runtimes() -> None:
+def test_resources_are_complete_since_trainer_replaces_them() -> None:
     made = plan(sets=("gpus_per_node=2",))
     assert made.resources == {
         "requests": {
@@ -99,13 +99,13 @@ def test_a_resized_pod_has_a_process_a_gpu_unless_one_has_all(
         (("env.NCCL_SOCKET_IFNAME=eth0",), "set by the cluster's fabric (NCCL_SOCKET_IFNAME=net1)"),
     ],
 )
-def test_what_the_cluster_does_not_have(sets: tuple[str, ...], says: str) -> None:
+def test_requests_beyond_the_cluster_are_refused(sets: tuple[str, ...], says: str) -> None:
     with pytest.raises(InputError) as caught:
         plan(sets=sets)
     assert says in caught.value.problem
 
 
-def test_a_mistake_in_the_runtime_leaves_nothing_else_unsaid_but_what_it_decides() -> None:
+def test_unknown_runtime_hides_only_what_depends_on_it() -> None:
     sets = ("runtime=torhc", "queue=trainign", "env.NCCL_SOCKET_IFNAME=eth0")
     with pytest.raises(InputError) as caught:
         plan(sets=sets)
@@ -114,7 +114,7 @@ def test_a_mistake_in_the_runtime_leaves_nothing_else_unsaid_but_what_it_decides
     assert [line.split(":")[0].strip() for line in lines[1:]] == ["runtime", "queue"]
 
 
-def test_all_of_it_is_said_at_once() -> None:
+def test_all_mistakes_of_a_plan_come_at_once() -> None:
     sets = ("queue=trainign", "gpus_per_node=9", "env.NCCL_SOCKET_IFNAME=eth0", "env.RANK=3")
     with pytest.raises(InputError) as caught:
         plan(sets=sets)
@@ -145,14 +145,14 @@ def test_no_job_is_without_gpus() -> None:
         plan(sets=("gpus_per_node=0",))
 
 
-def test_a_contract_that_does_not_say_what_pods_need_is_not_guessed_at() -> None:
+def test_contract_without_needs_of_pods_is_refused() -> None:
     path = Path(__file__).parents[1] / "contract" / "examples" / "v2-lab.json"
     contract = ClusterContract.from_json(path.read_text(), where="v2")
     with pytest.raises(PrerequisiteError, match="an older Railhead wrote it"):
         plan(contract=contract)
 
 
-def test_of_several_runtimes_the_first_is_taken_and_of_one_framework_one_is_named() -> None:
+def test_first_runtime_is_default_but_one_framework_is_ambiguous() -> None:
     other = CONTRACT.runtimes[0].model_copy(update={"name": "jax"})
     contract = CONTRACT.model_copy(update={"runtimes": (*CONTRACT.runtimes, other)})
     assert plan("name: a\nnodes: 1\ncommand: [x]\n", contract).runtime == "torch"
@@ -160,7 +160,7 @@ def test_of_several_runtimes_the_first_is_taken_and_of_one_framework_one_is_name
         plan("name: a\nnodes: 1\nframework: torch\ncommand: [x]\n", contract)
 
 
-def test_where_a_queue_charges_the_runtimes_own_size_no_other_is_asked_for() -> None:
+def test_queue_that_charges_a_fixed_size_allows_no_other() -> None:
     charged = CONTRACT.runtimes[0].model_copy(update={"only_nodes": 2})
     contract = CONTRACT.model_copy(update={"runtimes": (charged,)})
     assert plan(contract=contract).nodes == 2
@@ -200,7 +200,7 @@ def test_a_job_does_not_leave_its_fabric_in_silence(sets: tuple[str, ...], says:
     }
 
 
-def test_what_the_fabric_has_is_no_mistake() -> None:
+def test_settings_of_the_fabric_are_accepted() -> None:
     assert plan(contract=SWITCHED, sets=("env.NCCL_NET=IB",)).env["NCCL_NET"] == "IB"
 
 
@@ -212,7 +212,7 @@ def test_the_command_says_no_more_than_the_environment_may() -> None:
     assert plan(text + "fabric: none\n", SWITCHED).command[0] == "sh"
 
 
-def test_a_job_that_wants_no_fabric_takes_tcp_unless_it_says_otherwise() -> None:
+def test_job_without_fabric_uses_tcp_by_default() -> None:
     free = plan(contract=SWITCHED, sets=("fabric=none", "env.NCCL_SOCKET_IFNAME=eth0"))
     assert (free.env["NCCL_NET"], free.env["NCCL_SOCKET_IFNAME"]) == ("Socket", "eth0")
     own = plan(contract=SWITCHED, sets=("fabric=none", "env.NCCL_NET=FastSocket"))

@@ -1,4 +1,4 @@
-"""How the checks before a launch are found, ordered and added up."""
+"""Tests of how the checks before a launch are discovered, ordered and added up."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ MUTE = Finding(name="f", passed=False, text="nobody knows why")
         ([[BAD]], WORSE, "demo: it is not there -> make it; nothing was created"),
     ],
 )
-def test_what_checks_find_is_added_up(
+def test_findings_of_checks_are_added_up(
     cluster: Cluster,
     contract: ClusterContract,
     job_file: Path,

@@ -1,4 +1,4 @@
-"""How far a run is, read from what it prints in any framework's words."""
+"""Progress of a run, read from what it prints in any framework's words."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ PRINTED = {
 
 
 @pytest.mark.parametrize("who", PRINTED)
-def test_what_frameworks_print_is_read(who: str) -> None:
+def test_progress_lines_of_frameworks_are_read(who: str) -> None:
     line, expected = PRINTED[who]
     result = progress.read([f"{STAMP} {line}"])
     assert (result.unit, result.step, result.loss, result.rate) == expected

@@ -31,7 +31,7 @@ from tests.unit.launch.test_keep import ABOUT
 
 
 class Claim:
-    """What is on the claim, and the pods that were made to read it."""
+    """The files on the claim, and the pods that were made to read it."""
 
     def __init__(self, path: Path, api: Api) -> None:
         self.path = path
@@ -41,14 +41,14 @@ class Claim:
         self.status: dict[str, Any] = {"phase": "Succeeded"}
 
     def put(self, run: str, file: str, *lines: str, name: str = "demo") -> None:
-        """A start of a pod, as :mod:`railhead.launch.programs.keep` writes it."""
+        """Write a start of a pod as :mod:`railhead.launch.programs.keep` does."""
         folder = self.path / claimed.FOLDER / "training" / name / run
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "about.json").write_text(json.dumps(ABOUT))
         (folder / file).write_text("".join(f"{line}\n" for line in lines))
 
     def play(self, key: str, body: Any) -> None:
-        """The pod of a JobSet: its command runs here, with the claim where it is."""
+        """Play the pod of a JobSet: run its command here, on the claim's folder."""
         if not key.startswith(f"{world.JOBSETS}/railhead-logs-"):
             return
         self.made.append(body)
@@ -126,9 +126,7 @@ def test_python_reads_the_same(api: Api, cluster: Cluster, two_attempts: Claim) 
     assert len(list(made.logs(previous=True))) == 8
 
 
-def test_what_was_followed_here_and_what_the_claim_has_are_one(
-    run: Any, two_attempts: Claim
-) -> None:
+def test_followed_and_claimed_logs_are_merged(run: Any, two_attempts: Claim) -> None:
     here = kept.folder("training", "demo", "job-1")
     writer = here.writer(index=0, uid="pod00", restarts=0, of=2)
     writer.write(at(0, "a0 0"))
@@ -137,7 +135,7 @@ def test_what_was_followed_here_and_what_the_claim_has_are_one(
     assert [path.name for path in here.path.parent.iterdir()] == ["job-1"]
 
 
-def test_of_a_name_that_was_used_again_the_newest_is_told(run: Any, claim: Claim) -> None:
+def test_newest_job_of_a_reused_name_is_reported(run: Any, claim: Claim) -> None:
     claim.put("run-1", "0-pod1-0.log", at(1, "old"))
     claim.put("run-2", "0-pod2-0.log", at(2, "new"))
     assert run("logs", "demo")[1] == "[node-0] new\n"
@@ -164,7 +162,7 @@ def test_a_name_of_nobody_is_not_found(run: Any, claim: Claim) -> None:
     assert len(claim.made) == 1
 
 
-def test_who_may_not_submit_is_told_so(api: Api, run: Any, two_attempts: Claim) -> None:
+def test_user_who_cannot_submit_gets_an_error(api: Api, run: Any, two_attempts: Claim) -> None:
     api.refusals["POST", world.JOBSETS] = (403, "jobsets is forbidden")
     code, _, err = run("logs", "demo")
     assert code == ExitCode.NOT_FOUND
@@ -173,7 +171,7 @@ def test_who_may_not_submit_is_told_so(api: Api, run: Any, two_attempts: Claim) 
     assert two_attempts.made == []
 
 
-def test_a_pod_that_cannot_read_is_told(run: Any, two_attempts: Claim) -> None:
+def test_pod_that_cannot_read_is_reported(run: Any, two_attempts: Claim) -> None:
     two_attempts.broken = "PermissionError: [Errno 13] Permission denied: '/claim/.railhead'"
     code, _, err = run("logs", "demo")
     assert code == ExitCode.NOT_FOUND
@@ -285,7 +283,7 @@ END = json.dumps({"end": 2})
 
 
 def fetched(team: Any, **how: Any) -> Any:
-    """How many starts were found, or what was said instead; and what was said meanwhile."""
+    """Return how many starts were read, or the error; and the messages meanwhile."""
     texts: list[str] = []
     try:
         result: Any = reader.fetch(
@@ -296,7 +294,7 @@ def fetched(team: Any, **how: Any) -> Any:
     return result, texts
 
 
-def test_what_a_pod_tells_is_kept_here() -> None:
+def test_lines_read_by_a_pod_are_kept() -> None:
     team = Team(*frames(), END, "and more", pods=[RUNNING])
     text = "reading logs on claim checkpoints of namespace training, by a pod there"
     assert fetched(team) == (1, [text])
@@ -322,12 +320,12 @@ def test_what_a_pod_tells_is_kept_here() -> None:
 
 
 @pytest.mark.parametrize("phase", ["Running", "Succeeded", "Failed"])
-def test_what_a_pod_told_is_read_when_it_has_ended_too(phase: str) -> None:
+def test_output_of_an_ended_pod_is_read(phase: str) -> None:
     pod = RUNNING | {"status": {"phase": phase}}
     assert fetched(Team(*frames(), END, pods=[pod]))[0] == 1
 
 
-def test_what_names_a_place_elsewhere_is_no_file_here() -> None:
+def test_path_outside_the_folder_is_ignored() -> None:
     reported = [*frames(), *frames(run="../../x"), *frames(run=""), json.dumps({"end": 6})]
     assert fetched(Team(*reported, pods=[RUNNING]))[0] == 1
     made = [path for path in kept.home().parent.parent.rglob("*") if path.is_file()]
@@ -375,7 +373,7 @@ def waiting(*reasons: str | None) -> dict[str, Any]:
         ([waiting(None, "ErrImagePull")], "its pod has not started: ErrImagePull"),
     ],
 )
-def test_what_a_pod_waits_for_is_told(
+def test_cause_of_a_waiting_pod_is_reported(
     monkeypatch: pytest.MonkeyPatch, pods: list[Any], why: str
 ) -> None:
     slept: list[float] = []
@@ -393,7 +391,7 @@ def test_what_a_pod_waits_for_is_told(
 
 
 @pytest.mark.parametrize("status", [403, 404])
-def test_who_may_make_no_pod_there_is_told(status: int) -> None:
+def test_lack_of_rights_to_create_pods_is_reported(status: int) -> None:
     team = Team()
     team.refused["training"] = status
     assert fetched(team, where=("training", "other")) == (
@@ -406,7 +404,7 @@ def test_who_may_make_no_pod_there_is_told(status: int) -> None:
 
 
 def many(count: int) -> ClusterContract:
-    """Of a claim and a queue in each of so many namespaces."""
+    """Return a contract with a claim and a queue in each of so many namespaces."""
     (queue,), (claim,) = CONTRACT.queues, CONTRACT.checkpoints
     names = [f"team-{number}" for number in range(count)]
     return CONTRACT.model_copy(
@@ -428,7 +426,7 @@ def test_a_name_is_not_looked_for_on_every_claim() -> None:
     )
     assert reader.fetch(cluster, many(4), names[1:], "demo") == 3
     assert reader.fetch(cluster, many(3), names, "demo") == 3
-    # One where the user may not is none of them.
+    # A namespace where the user may not is left out.
     cluster.refused["team-0"] = 403
     assert reader.fetch(cluster, many(4), names, "demo") == 3
     cluster.asked.clear()
@@ -436,7 +434,7 @@ def test_a_name_is_not_looked_for_on_every_claim() -> None:
     assert cluster.asked == []
 
 
-def test_a_claim_is_read_in_the_image_and_the_queue_of_jobs_that_mount_it() -> None:
+def test_reader_uses_image_and_queue_of_jobs_on_its_claim() -> None:
     (runtime,), (queue,), (pool,) = CONTRACT.runtimes, CONTRACT.queues, CONTRACT.node_pools
     row = {"key": "gpu", "operator": "Exists"}
     pools = (pool.model_copy(update={"tolerations": (Toleration(**row),)}),)
@@ -463,7 +461,7 @@ def test_a_claim_is_read_in_the_image_and_the_queue_of_jobs_that_mount_it() -> N
     assert reader.readers(CONTRACT, ("other",)) == []
 
 
-def test_of_a_node_that_node_alone_is_asked_for() -> None:
+def test_only_the_requested_node_is_read() -> None:
     team: Any = Team(END.replace("2", "0"), pods=[RUNNING])
     asked: list[Any] = []
     create = team.create

@@ -21,7 +21,7 @@ SHORT = "name: a\nnodes: 1\ncommand: [x]\n"
 
 
 def refusal(work: Callable[..., object], *given: object) -> str:
-    """Return the problem and what to do about it; empty where there is none."""
+    """Return the problem and what to do about it; empty if nothing is refused."""
     try:
         work(*given)
     except RailheadError as error:
@@ -63,7 +63,7 @@ SETS = (
 
 
 def overridden(item: str) -> Any:
-    """What a job's values are after it, and what is wrong with it."""
+    """Return a job's values after an override, or the refusal."""
     values: dict[str, Any] = {"name": "a", "env": {"A": "1"}, "mounts": None}
     problems = override_values(values, [item])
     return problems[0] if problems else differs(values, {"name": "a", "env": {"A": "1"}})
@@ -104,7 +104,7 @@ def tree(folder: Path) -> None:
 
 
 def taken(folder: Path, listed: str) -> Any:
-    """What travels with a job of these files, or why the job is refused."""
+    """Return what travels with a job of these files, or why the job is refused."""
     path = folder / "job.yaml"
     path.write_text(f"{SHORT}files: {listed}\n")
     results: list[list[str]] = []
@@ -117,7 +117,7 @@ def taken(folder: Path, listed: str) -> Any:
 
 
 def unread(folder: Path) -> dict[str, str]:
-    """Job files that are none."""
+    """Write job files that cannot be read as such."""
     (folder / "bytes").write_bytes(b"\xff\xfe")
     # What is no YAML from its first character on, so that nobody has to read all of it.
     (folder / "largest").write_bytes(b"\x01" * jobs.MAX_JOB_FILE_BYTES)
@@ -137,7 +137,7 @@ def having(**fields: Any) -> ClusterContract:
 
 
 def of(**fields: Any) -> ClusterContract:
-    """Its one runtime with these fields."""
+    """Return the contract with these fields in its one runtime."""
     return having(runtimes=(TORCH.model_copy(update=fields),))
 
 
@@ -147,7 +147,7 @@ def teams(*names: str) -> ClusterContract:
 
 
 def row(framework: str) -> ClusterContract:
-    """Its one runtime, of another framework."""
+    """Return the contract with another framework in its one runtime."""
     known = FRAMEWORKS[framework]
     return of(framework=framework, launches=known.launches, alone=known.alone, reserved={}, told=())
 
@@ -298,7 +298,7 @@ def parsed(text: str) -> JobFile:
 
 
 def asked(text: str, contract: ClusterContract) -> Any:
-    """Why the cluster does not have it, or what its user should know."""
+    """Return why the cluster does not have it, or what its user should know."""
     results: list[Plan] = []
     message = refusal(lambda: results.append(make_plan(parsed(text), (), contract)))
     return message or list(results[0].notes)

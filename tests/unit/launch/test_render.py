@@ -60,7 +60,7 @@ def schema_2_1() -> Any:
 
 
 def check(schema: Any, value: Any) -> list[str]:
-    """What is wrong with an object; empty when nothing is."""
+    """Return the faults of an object against a schema."""
     validator = jsonschema.Draft7Validator(schema)
     return [f"{e.json_path}: {e.message}" for e in validator.iter_errors(value)]
 
@@ -76,7 +76,7 @@ def test_trainer_2_1_accepts_it(schema_2_1: Any, files: tuple[Payload, ...]) -> 
 
 
 def test_the_wrong_shape_is_an_unknown_field_to_each(schema_2_1: Any, schema_2_3: Any) -> None:
-    """Else the API server would prune it, and the job would run without its files."""
+    """The API server would prune a known field, and the job would run without its files."""
     assert "runtimePatches" in check(schema_2_1, render.train_job(plan("2.3.0")))[0]
     problem = check(schema_2_3, render.train_job(plan("2.1.0")))[0]
     assert "podTemplateOverrides" in problem
@@ -116,7 +116,7 @@ def test_image_only_when_asked() -> None:
 
 
 def expand(text: str, values: dict[str, str]) -> str:
-    """What a kubelet makes of a command's words, by its documented rules."""
+    """Expand a command's words as a kubelet does, by its documented rules."""
 
     def one(match: re.Match[str]) -> str:
         if match[0] == "$$":
@@ -156,7 +156,7 @@ def test_words_reach_the_job_and_its_pods(
 
 @pytest.mark.parametrize("word", ["$(X)", "$$(X)", "a$(X)$", "$HOME", "$$", "plain"])
 def test_every_word_and_variable_of_a_job_is_protected(word: str) -> None:
-    """In the command's first word, in its arguments and in variables alike."""
+    """The command's first word, its arguments and variables are treated alike."""
     given = dataclasses.replace(
         plan("2.1.0", sets=("logs=bare",)),
         command=(word, word, f"--x={word}"),

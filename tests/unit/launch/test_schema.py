@@ -103,7 +103,7 @@ def test_the_examples_name_it_and_satisfy_it(
         ("files: [a/b c]", "files.0"),
     ],
 )
-def test_what_it_marks_the_command_refuses(
+def test_command_refuses_what_the_schema_marks(
     validator: jsonschema.Draft202012Validator, line: str, at: str
 ) -> None:
     field = line.partition(":")[0]
@@ -125,7 +125,7 @@ def test_a_field_without_a_value_was_left_out(
     parse_job(written, where="job.yaml")
 
 
-def test_what_must_be_said_is_missed(validator: jsonschema.Draft202012Validator) -> None:
+def test_missing_required_fields_are_marked(validator: jsonschema.Draft202012Validator) -> None:
     texts = [error.message for error in validator.iter_errors({})]
     assert [field for field in MINIMAL if any(f"'{field}'" in item for item in texts)] == [*MINIMAL]
 
@@ -153,7 +153,7 @@ def documents(draw: st.DrawFn) -> str:
 
 @settings(max_examples=150, deadline=None)
 @given(written=documents())
-def test_whatever_the_command_takes_is_not_marked(
+def test_accepted_values_are_not_marked(
     validator: jsonschema.Draft202012Validator, written: str
 ) -> None:
     try:

@@ -48,7 +48,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def dry(kubeconfig: Path, capsys: pytest.CaptureFixture[str]) -> Any:
-    """What `railhead run` would create: the TrainJob, and the paths in its workspace."""
+    """A call of `railhead run` that returns its TrainJob and the paths in its workspace."""
 
     def call(*words: str) -> tuple[dict[str, Any], set[str]]:
         assert cli.run(["run", "--dry-run", "--kubeconfig", str(kubeconfig), *words]) == 0
@@ -157,7 +157,7 @@ def test_a_first_job_without_a_queue_says_so() -> None:
     assert "\n# queue: " not in text
 
 
-def test_what_is_no_script_is_left_as_it_is(dry: Any, here: Path) -> None:
+def test_commands_without_a_script_are_unchanged(dry: Any, here: Path) -> None:
     made, _ = dry("--set", "timeout=2h", "--", "nvidia-smi", "-L")
     assert words_of(made) == ["nvidia-smi", "-L"]
     assert made["metadata"]["labels"]["kueue.x-k8s.io/max-exec-time-seconds"] == "7200"
@@ -176,7 +176,7 @@ def test_what_is_no_script_is_left_as_it_is(dry: Any, here: Path) -> None:
         (["--queue", "trainin", "--", "x.py"], "queue: 'trainin' is not in cluster"),
     ],
 )
-def test_a_mistake_in_the_line_is_told(
+def test_mistake_in_the_command_line_is_reported(
     words: list[str],
     says: str,
     kubeconfig: Path,
@@ -201,7 +201,7 @@ def test_the_first_job_file_is_one_that_can_be_launched(run: Any, here: Path) ->
 
 
 @pytest.mark.parametrize("framework", [*FRAMEWORKS, "own"])
-def test_whatever_the_framework_a_python_file_is_started_as_it_starts_them(framework: str) -> None:
+def test_each_framework_starts_python_files_in_its_own_way(framework: str) -> None:
     row = FRAMEWORKS.get(framework)
     contract = cluster_of(framework if row else "raw")
     (runtime,) = contract.runtimes
@@ -214,7 +214,7 @@ def test_whatever_the_framework_a_python_file_is_started_as_it_starts_them(frame
     assert made.command == (row.start((file,), gang) if row else ("python3", file))
 
 
-def test_what_may_be_said_besides_may_be_said(run: Any, here: Path) -> None:
+def test_optional_fields_may_be_given(run: Any, here: Path) -> None:
     lines = run("init", "-")[1].splitlines()
     start = next(i for i, line in enumerate(lines) if "# Optional fields" in line)
     text = [line for line in lines[:start] if not line.startswith("#")]
@@ -232,7 +232,7 @@ def test_the_schema_lies_beside_the_file_that_names_it(run: Any, here: Path) -> 
     assert (here / schema.NAME).read_text() == schema.text()
 
 
-def test_an_old_schema_is_written_anew_and_a_foreign_one_stays(run: Any, here: Path) -> None:
+def test_old_schema_is_rewritten_and_a_foreign_one_stays(run: Any, here: Path) -> None:
     (here / schema.NAME).write_text(json.dumps({"title": schema.TITLE}, indent=1))
     run("init", "first.yaml")
     assert (here / schema.NAME).read_text() == schema.text()
@@ -250,7 +250,7 @@ def test_a_schema_that_cannot_be_written_is_noted(run: Any, here: Path) -> None:
     assert "by which editors" not in err
 
 
-def test_printing_a_file_writes_none(run: Any, here: Path) -> None:
+def test_printing_a_file_writes_nothing(run: Any, here: Path) -> None:
     assert run("init", "-")[0] == 0
     assert list(here.glob("job*")) == []
 
@@ -287,7 +287,7 @@ def test_python_says_what_a_job_file_says(cluster: Cluster, here: Path) -> None:
 
 
 def test_python_has_the_fields_of_a_job_file() -> None:
-    """So that editors and type checkers know them."""
+    """Editors and type checkers then know them."""
     always = {"name", "nodes", "command", "env"}
     assert set(Fields.__annotations__) == set(JobFile.model_fields) - always
 

@@ -190,7 +190,7 @@ def test_jobs_are_explained_and_sent() -> None:
 
 
 def test_each_framework_is_sent() -> None:
-    """Of each kind of job what is not as in the first framework's of that kind."""
+    """The golden file has, for each kind of job, what differs from the first framework's."""
     results: dict[str, Any] = {}
     first: dict[str, Any] = {}
     for framework, row in FRAMEWORKS.items():
@@ -250,7 +250,7 @@ def starting(api: Api) -> None:
 
 
 def eventful(api: Api) -> None:
-    """It was given back once, started again, prints how far it is, and its pods complain."""
+    """Requeue the job once, start it again, let it print its progress and its pods complain."""
     owner = world.job(api, "demo")
     owner["spec"]["trainer"] |= {
         "image": "registry.example.com/mine:1",
@@ -282,7 +282,7 @@ def eventful(api: Api) -> None:
 
 
 def bare(api: Api) -> None:
-    """Somebody's own: of no queue, of one process a node, and with a claim."""
+    """Put a job of a user's own: no queue, one process a node, and a claim."""
     owner = world.job(api, "demo", processes=1, queue="")
     world.admit(api, owner)
     del api.objects[f"{world.WORKLOADS}/trainjob-demo"]
@@ -307,7 +307,7 @@ def still(value: Any) -> Any:
 
 
 def told(run: Any, *words: str) -> list[str]:
-    """What a command prints, and what it says besides."""
+    """Return what a command prints to both streams."""
     return text_of("".join(run(*words)[1:]))
 
 
@@ -318,7 +318,7 @@ def text_of(printed: str) -> list[str]:
 
 
 def asked_of(api: Api) -> list[str]:
-    """What was asked of the server, each once."""
+    """Return the requests to the server, each once."""
     every = [f"{method} {path} {json.dumps(params)}" for method, path, params in api.asked]
     api.asked.clear()
     return sorted({str(still(item)) for item in every})
@@ -371,7 +371,7 @@ def test_commands(api: Api, run: Any) -> None:
 
 
 def cancelled(api: Api, run: Any) -> dict[str, Any]:
-    """In words, and once more for machines."""
+    """Return what `cancel` prints, in words and for machines."""
     there = dict(api.objects)
     words = told(run, "cancel", "demo")
     api.objects.update(there)
@@ -385,7 +385,7 @@ def cancelled(api: Api, run: Any) -> dict[str, Any]:
 
 
 def each_refused(api: Api, say: Callable[[], tuple[int, str, str]]) -> dict[str, list[str]]:
-    """What is said where all is well, and what more where the cluster gives one answer less."""
+    """Return what is printed when all is well, and what differs if one request is refused."""
 
     def said() -> list[str]:
         code, out, err = say()
@@ -404,7 +404,7 @@ def each_refused(api: Api, say: Callable[[], tuple[int, str, str]]) -> dict[str,
     return results
 
 
-def test_whatever_may_not_be_read_is_said(
+def test_unreadable_objects_are_reported(
     api: Api, cluster: Cluster, run: Any, job_file: Path
 ) -> None:
     def launched() -> tuple[int, str, str]:
@@ -461,7 +461,7 @@ FIELDS = (
 
 
 def mistake(field: str, value: str) -> str:
-    """What is said of a job file that has this value; empty where it is taken."""
+    """Return the message on a job file that has this value; empty if it is taken."""
     name, _, inner = field.partition(".")
     wrong = f"{name}: {{{inner}: {value}}}" if inner else f"{name}: {value}"
     rest = [line for line in SHORT.splitlines() if not line.startswith(f"{name}:")]
@@ -473,14 +473,16 @@ def mistake(field: str, value: str) -> str:
 
 
 def test_mistakes_are_reported() -> None:
-    """By field: the values that it takes, and what the others are answered."""
+    """The golden file has, for each field, the values it takes and the messages on others."""
     results: dict[str, Any] = {}
     for field in FIELDS:
         answers = {value: mistake(field, value) for value in WRONG}
-        said = {text.partition("; ")[2].partition(" -> ")[0] for text in answers.values() if text}
+        messages = {
+            text.partition("; ")[2].partition(" -> ")[0] for text in answers.values() if text
+        }
         results[field] = {
             "takes": [value for value, text in answers.items() if not text],
-            "says": sorted(said),
+            "says": sorted(messages),
         }
         for text in filter(None, answers.values()):
             assert text.startswith("job: 1 mistake\n  line "), text
@@ -550,7 +552,7 @@ SEEN: dict[str, Waiting | Failure | Silence] = {
 IN_JSON = ("two, and one has a limit", "others may start", "a rank failed", "its steps stand still")
 
 
-def test_what_is_seen_of_a_job() -> None:
+def test_observations_of_a_job() -> None:
     results: dict[str, Any] = {
         name: item.lines() if isinstance(item, Waiting) else [item.text()]
         for name, item in SEEN.items()
@@ -613,7 +615,7 @@ FAILED = (
 )
 
 
-def test_a_line_of_a_shell_says_what_it_said(
+def test_shell_lines_print_their_recorded_output(
     api: Api,
     kubeconfig: Path,
     job_file: Path,

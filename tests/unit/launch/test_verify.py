@@ -1,4 +1,4 @@
-"""A job's own proof of its fabric: what is asked, what travels, and what stops a gang."""
+"""A job's own proof of its fabric: what it asks for, what travels, what stops a gang."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_no_other_word_is_one(said: str) -> None:
         (("nodes=1",), "verify: one node has nothing to prove"),
     ],
 )
-def test_what_proves_nothing_is_refused(sets: tuple[str, ...], problem: str) -> None:
+def test_useless_verify_settings_are_refused(sets: tuple[str, ...], problem: str) -> None:
     with pytest.raises(InputError) as caught:
         plan(*sets)
     assert problem in caught.value.problem
@@ -168,8 +168,8 @@ def test_the_program_and_the_one_reader_travel_with_the_job(files: tuple[Payload
     assert len({m["metadata"]["name"] for m in maps}) == len(maps) == len(files) + 1
 
 
-def test_what_is_imported_travels_too() -> None:
-    """Whatever a module of it imports at once, and nothing that images do not have."""
+def test_imported_modules_travel_too() -> None:
+    """Each module that it imports at once travels, and none that images do not have."""
     results = {name: text for name, text in mounted(plan()).items() if name.startswith("railhead/")}
     for name, text in results.items():
         for node in ast.parse(text).body:
@@ -188,7 +188,7 @@ def test_what_is_imported_travels_too() -> None:
 
 
 def processes(*, pod: int) -> list[list[str]]:
-    """The log of each process of a pod: of one that has sent and received over RoCE, renamed."""
+    """Return the log of each process of a pod: one that sent and received over RoCE, renamed."""
     text = LOG.read_text()
     writer = re.search(r"([\w.-]+:\d+):\d+ \[\d+\] ", text)
     assert writer is not None
@@ -274,7 +274,7 @@ def test_its_exit_code_is_one_that_nothing_starts_again() -> None:
 
 @pytest.fixture
 def became(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What took the process' place, which here goes on."""
+    """The programs that took the process' place, which here goes on."""
     results: list[Any] = []
     monkeypatch.setattr(os, "execvpe", lambda *given: results.append(given))
     return results
@@ -367,7 +367,7 @@ def test_without_a_verdict_nothing_starts(
 def test_a_step_ends_as_a_shell_has_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str, code: int
 ) -> None:
-    """In the job's environment, its own words over it; signals are as they were after it."""
+    """The step has the job's environment under its own; signals are afterwards as before."""
     monkeypatch.setenv("ASKED", "no")
     monkeypatch.setenv("MINE", "kept")
     reported = tmp_path / "told"
@@ -380,7 +380,7 @@ def test_a_step_ends_as_a_shell_has_it(
 
 
 def test_the_end_of_a_pod_reaches_the_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A container's first process is told alone, and must tell its own."""
+    """A container's first process alone gets the signal, and must pass it to its children."""
     ready = tmp_path / "ready"
     program = (
         "import pathlib, signal, sys\n"
@@ -417,7 +417,7 @@ class Values:
 
 
 class World:
-    """What torch and torch.distributed are to one process, where the others do as they should."""
+    """Fake torch and torch.distributed for one process, whose peers do as they should."""
 
     float32 = "float32"
 
@@ -486,7 +486,7 @@ class World:
         told[self.rank] = mine
 
 
-def test_values_leave_the_pod_by_every_process_and_come_back_right() -> None:
+def test_every_process_exchanges_values_with_other_pods() -> None:
     world = World(5, 8)
     assert verify.exchange(world, world, "gpu", 4) == 0
     mib = 1 << 20
@@ -506,7 +506,7 @@ def test_values_leave_the_pod_by_every_process_and_come_back_right() -> None:
 def one_process(
     folder: Path, monkeypatch: pytest.MonkeyPatch, world: World, *, wanted: int = 4, local: int = 0
 ) -> Any:
-    """What a process of a pod of two writes, and what it was asked to judge."""
+    """Return what a process of a pod of two writes, and the logs that it judged."""
     folder.mkdir(exist_ok=True)
     monkeypatch.setattr(verify, "HERE", folder)
     (folder / "asked.json").write_text(json.dumps({"world": wanted}))
@@ -673,14 +673,14 @@ def barrier():
 
 @dataclass(frozen=True, kw_only=True)
 class Pod:
-    """How a pod's first process ended, and what it printed."""
+    """The exit code and the output of a pod's first process."""
 
     code: int
-    said: str
+    output: str
 
 
 def gang(folder: Path, logs: Sequence[Sequence[str] | None]) -> list[Pod]:
-    """Two pods of one process each start what a plan says, where torch is a play of it."""
+    """Start two pods of one process each as a plan says, with a fake torch."""
     made = plan("processes_per_node=1")
     place = folder / "place"
     for name, data in mounted(made).items():
@@ -722,14 +722,14 @@ def gang(folder: Path, logs: Sequence[Sequence[str] | None]) -> list[Pod]:
         )
         for node in range(2)
     ]
-    return [Pod(said=item.communicate(timeout=240)[0], code=item.returncode) for item in started]
+    return [Pod(output=item.communicate(timeout=240)[0], code=item.returncode) for item in started]
 
 
 def test_with_proof_on_every_pod_the_command_takes_over(tmp_path: Path) -> None:
     pods = gang(tmp_path, [processes(pod=0)[0], processes(pod=1)[0]])
     for pod in pods:
-        assert pod.code == 0, pod.said
-        proven, ran = pod.said.splitlines()
+        assert pod.code == 0, pod.output
+        proven, ran = pod.output.splitlines()
         assert proven.startswith("railhead verify: proven: all 1 processes show roce of node 0")
         # The pod's own environment, and nothing of the step's.
         names = ["FAKE", "LC_ALL", "NCCL_DEBUG", "PATH", "PET_NODE_RANK", "PYTHONPATH"]
@@ -739,17 +739,17 @@ def test_with_proof_on_every_pod_the_command_takes_over(tmp_path: Path) -> None:
 def test_tcp_on_one_pod_stops_them_all(tmp_path: Path) -> None:
     over = [line.replace("via NET/IB/", "via NET/Socket/") for line in processes(pod=1)[0]]
     for pod in gang(tmp_path, [processes(pod=0)[0], over]):
-        assert pod.code == verify.STOPPED, pod.said
-        (line,) = pod.said.splitlines()
+        assert pod.code == verify.STOPPED, pod.output
+        (line,) = pod.output.splitlines()
         assert line.startswith("railhead verify: stopped, failed; the command was not started: ")
         assert "the transport is TCP on 1 of 1 processes: " in line
         assert line.endswith("(node 1)")
         assert any(cause.search(line) for cause in failing._CAUSES[:1])
 
 
-def test_a_step_that_fails_is_no_verdict(tmp_path: Path) -> None:
-    """It is tried again as the job's own failures are, and the command does not start."""
+def test_failed_step_is_not_a_verdict(tmp_path: Path) -> None:
+    """The step is tried again as the job's own failures are, and the command does not start."""
     for pod in gang(tmp_path, [None, None]):
-        assert pod.code == 1, pod.said
-        assert "the step failed with 1, so nothing is proven" in pod.said
-        assert "ran" not in pod.said.split()
+        assert pod.code == 1, pod.output
+        assert "the step failed with 1, so nothing is proven" in pod.output
+        assert "ran" not in pod.output.split()

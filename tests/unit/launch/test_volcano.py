@@ -68,7 +68,7 @@ def test_another_kind_of_job_is_volcanos_own() -> None:
 
 
 @pytest.mark.parametrize("field", ["priority: production", "topology: leaf", "timeout: 1h"])
-def test_what_volcano_has_no_word_for_is_refused(field: str) -> None:
+def test_fields_that_volcano_lacks_are_refused(field: str) -> None:
     with pytest.raises(InputError, match=f"{field.partition(':')[0]}: .*TrainJob"):
         plan(f"{JOB}{field}\n")
 

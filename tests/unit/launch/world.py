@@ -111,7 +111,7 @@ def admit(api: Api, owner: Any) -> None:
 
 
 def end(api: Api, owner: Any, *, failed: bool = False) -> None:
-    """The gang's containers end, and with them the job."""
+    """End the gang's containers, and with them the job."""
     with api.lock:
         for index in range(owner["spec"]["trainer"]["numNodes"]):
             code = 1 if failed and index == 1 else 0
