@@ -1,4 +1,4 @@
-"""What judges the contests finds each thing that must not be, in records that are made up."""
+"""Tests that the judge of contests reports each violation, in records that are made up."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_pod_without_quota() -> None:
     assert judge([gang("a", 1, 0), pod("a/0", 1)], [contest("a")]).unpaid
 
 
-def test_a_gang_that_ended_without_ever_having_had_all_its_places() -> None:
+def test_gang_that_never_had_all_its_places_is_reported() -> None:
     rows = run("a", 3, 0)
     assert judge(rows, [contest("a")]).never_whole == []
     fewer = [row for row in rows if row.pod != "a/2"]
@@ -96,7 +96,7 @@ def test_a_less_important_one_goes_first(since: float, wrong: bool) -> None:
     assert bool(judge(rows, [contest("a", "b")]).out_of_order) is wrong
 
 
-def test_of_a_held_contest_the_older_of_two_equals_goes_first() -> None:
+def test_older_of_two_equal_gangs_goes_first() -> None:
     old, new = "2026-01-01T00:00:00Z", "2026-01-01T00:00:03Z"
     waiting = [gang("a", 3, 0, created=old), gang("b", 3, 3, created=new)]
     held = [contest("a", "b", held=True)]

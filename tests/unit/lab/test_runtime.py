@@ -1,4 +1,4 @@
-"""What a lab is told to run: credentials, command lines, objects, addresses."""
+"""Tests of what a lab runs: credentials, command lines, objects, addresses."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ def spec(**changes: object) -> LabSpec:
 
 
 class TestCredentials:
-    def test_a_server_certificate_is_the_authoritys_and_names_its_hosts(
-        self, tmp_path: Path
-    ) -> None:
+    def test_server_certificate_has_its_issuer_and_hosts(self, tmp_path: Path) -> None:
         authority = Authority(tmp_path, "ca")
         pair = authority.issue("api", common_name="api", hosts=("127.0.0.1", "kubernetes"))
         certificate = x509.load_pem_x509_certificate(pair.certificate.read_bytes())
@@ -71,7 +69,7 @@ class TestCredentials:
 
 class TestSpec:
     @pytest.mark.parametrize("name", ["", "A", "-a", "a-", "a_b", "a" * 21, "../x", "a b"])
-    def test_a_name_that_is_no_label_is_refused(self, name: str) -> None:
+    def test_name_that_is_not_a_label_is_refused(self, name: str) -> None:
         with pytest.raises(ValidationError):
             spec(name=name)
 

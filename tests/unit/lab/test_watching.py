@@ -1,4 +1,4 @@
-"""What `railhead lab watch` applies: the stack's own files, and pods that have read them."""
+"""Tests of what `railhead lab watch` applies: the stack's own files, and pods that read them."""
 
 from __future__ import annotations
 

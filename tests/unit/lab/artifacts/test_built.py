@@ -1,4 +1,4 @@
-"""What `railhead lab build` left, as it will be used: containers out of a clone."""
+"""Tests of what `railhead lab build` left, as it will be used: containers out of a clone."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_pause_reaps_what_its_pod_orphans(built: artifacts.Artifacts) -> None:
             outer.kill()
 
 
-def test_pause_ends_when_it_is_told_to(built: artifacts.Artifacts) -> None:
+def test_pause_ends_on_a_signal(built: artifacts.Artifacts) -> None:
     with subprocess.Popen([built.bin_dir / "pause"]) as pause:
         time.sleep(0.3)
         pause.terminate()

@@ -37,7 +37,7 @@ def test_tree_digest_sees_names_contents_and_nothing_else(tmp_path: Path) -> Non
     assert len({before, changed, files.tree_digest(tree, "*.go")}) == 3
 
 
-def test_scratch_is_gone_after_an_error_and_kept_out_of_the_way_when_published(cache: Path) -> None:
+def test_scratch_goes_after_errors_and_hides_once_published(cache: Path) -> None:
     def fail() -> None:
         with files.scratch("part") as work:
             (work / "half").write_text("made")

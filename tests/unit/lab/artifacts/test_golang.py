@@ -1,4 +1,4 @@
-"""Which toolchain, which packages, which keys; and a real small build."""
+"""Tests of the toolchain, packages and keys of a build, and of a real small one."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_catalogue_says_what_the_locks_say(row: object) -> None:
     assert required(lock / "go.mod")[entry.module] == entry.version
 
 
-def test_every_program_is_in_the_catalogue_and_is_a_tool_of_its_lock() -> None:
+def test_every_program_is_catalogued_and_locked() -> None:
     every = (*golang.UPSTREAM, *golang.APART, golang.PULUMI_CLI, *golang.WATCHERS)
     upstream = {p.name for p in every}
     ours = {p.name for p in golang.own_programs()}
@@ -100,7 +100,7 @@ def test_what_go_calls_a_binary(package: str, name: str) -> None:
     assert Program(name="x", package=package).built_as == name
 
 
-def test_programs_are_told_the_versions_in_the_catalogue() -> None:
+def test_programs_get_the_catalogues_versions() -> None:
     flags = golang.link_flags()
     assert f"k8s.io/component-base/version.gitVersion={KUBERNETES}" in flags
     assert "gitMajor=1 " in flags
@@ -150,7 +150,7 @@ def test_an_old_go_on_path_is_passed_over(
     assert golang.find_go() == (new, "1.26.6")
 
 
-def test_without_a_go_the_error_says_what_is_there_and_what_to_do(
+def test_missing_go_is_reported_with_candidates_and_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_search: object, cache: Path
 ) -> None:
     old = fake_go(tmp_path / "old", "go1.22.4")

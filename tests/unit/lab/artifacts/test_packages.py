@@ -75,7 +75,7 @@ def test_apts_refusal_is_passed_on(
         packages.update(runner, quiet)
 
 
-def test_a_machine_without_apt_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_machine_without_apt_gets_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(packages, "_SEARCH", "")
     with pytest.raises(PrerequisiteError, match="no apt-get"):

@@ -1,4 +1,4 @@
-"""What the user reads while things are built."""
+"""Tests of what the user reads during a build."""
 
 from __future__ import annotations
 

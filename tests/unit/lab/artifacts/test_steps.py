@@ -43,7 +43,7 @@ def test_each_step_comes_after_what_it_needs(runner: Runner) -> None:
     assert {t.name for t in timings} == set(order)
 
 
-def test_the_two_lanes_run_beside_each_other_and_one_lane_does_not(runner: Runner) -> None:
+def test_two_lanes_run_in_parallel_and_one_in_order(runner: Runner) -> None:
     both = threading.Barrier(2, timeout=60)
     alone = threading.Lock()
 

@@ -130,7 +130,7 @@ def test_a_layer_without_its_import_is_not_taken_for_an_image() -> None:
     assert names() == ["base"]
 
 
-def test_what_is_not_built_is_named() -> None:
+def test_unbuilt_artifacts_are_named() -> None:
     build_core()
     with pytest.raises(PrerequisiteError) as caught:
         artifacts.installed()

@@ -31,8 +31,8 @@ def test_the_linker_loads_it_and_each_function_says_no_device(tmp_path: Path) ->
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs a compiler to link against it")
-def test_what_was_linked_against_a_version_runs_with_it(tmp_path: Path) -> None:
-    """As PyTorch's own libraries were: by name, version and symbol."""
+def test_program_linked_against_a_stub_version_runs(tmp_path: Path) -> None:
+    """PyTorch's own libraries are linked like this: by name, version and symbol."""
     script = tmp_path / "versions"
     script.write_text("libcudart.so.13 { global: *; };")
     real, user = tmp_path / "real.c", tmp_path / "user.c"

@@ -16,7 +16,7 @@ SNAPSHOTS = "io.containerd.snapshotter.v1.overlayfs"
 
 @pytest.fixture
 def built(monkeypatch: pytest.MonkeyPatch, cache: Path) -> Path:
-    """What containerd leaves behind, small."""
+    """A small copy of what containerd leaves behind."""
     root = cache / "images" / "template-1"
     monkeypatch.setattr(template, "template_dir", lambda: root)
     for name, content in (
@@ -63,7 +63,7 @@ def test_a_whole_clone_is_left_alone(built: Path, tmp_path: Path) -> None:
     assert (dest / DATABASE).read_text() == "the node's own"
 
 
-def test_a_clone_cut_short_is_made_anew(built: Path, tmp_path: Path) -> None:
+def test_interrupted_clone_is_recreated(built: Path, tmp_path: Path) -> None:
     dest = tmp_path / "node"
     (dest / SNAPSHOTS).mkdir(parents=True)
     (dest / "half").touch()

@@ -41,9 +41,7 @@ def deb(directory: Path, name: str, files: dict[str, str]) -> Path:
 
 
 @needs_dpkg
-def test_packages_unpack_through_a_merged_usr_without_documentation(
-    tmp_path: Path, runner: Runner
-) -> None:
+def test_packages_unpack_into_merged_usr_without_docs(tmp_path: Path, runner: Runner) -> None:
     archives = [
         deb(
             tmp_path,
@@ -153,7 +151,7 @@ def test_what_scripts_would_have_done(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("failures", [0, 1, 2])
-def test_packages_that_were_left_out_come_back_where_they_are_needed(
+def test_left_out_packages_are_installed_if_needed(
     failures: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runner: Runner
 ) -> None:
     archives = [tmp_path / f"{name}_1_all.deb" for name in ("python3-torch", "libz3-4")]
@@ -220,7 +218,7 @@ def test_an_image_that_nobody_knows_is_refused() -> None:
         store.build_on_request("framework", Console())
 
 
-def test_what_is_published_as_source_is_made_with_a_pinned_builder(
+def test_source_packages_are_built_with_a_pinned_builder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran: list[tuple[list[str], dict[str, str] | None, str]] = []

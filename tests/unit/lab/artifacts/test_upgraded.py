@@ -45,7 +45,7 @@ def test_its_lock_has_the_catalogues_versions(upgrade: Upgrade) -> None:
 
 
 def test_the_lock_of_the_first_is_on_the_labs_own_kubernetes() -> None:
-    """So that most of it is compiled already."""
+    """Most of it is then compiled already."""
     replaced = [
         (directory / "go.mod").read_text().partition("\nreplace (")[2].partition(")")[0]
         for directory in (UPGRADES["upgraded"].lock, golang.CORE)
@@ -53,7 +53,7 @@ def test_the_lock_of_the_first_is_on_the_labs_own_kubernetes() -> None:
     assert replaced[0] == replaced[1] != ""
 
 
-def test_the_lock_with_the_next_trainer_has_kubernetes_libraries_of_its_own() -> None:
+def test_lock_of_next_trainer_has_its_own_kubernetes_libraries() -> None:
     upgrade = UPGRADES["trainer-upgraded"]
     libraries = required(upgrade.lock / "go.mod")["k8s.io/client-go"]
     assert libraries == upgrade.kubernetes.replace("v1.", "v0.")
@@ -91,9 +91,7 @@ def content(archive: tarfile.TarFile, name: str) -> bytes:
     return file.read()
 
 
-def test_what_is_made_is_what_a_lab_loads_and_a_stack_installs(
-    sources: Path, upgrade: Upgrade
-) -> None:
+def test_built_images_match_the_lab_and_the_stack(sources: Path, upgrade: Upgrade) -> None:
     assert not upgrade.ready()
     old = upgrade.directory().with_name(f"{upgrade.name}-of-an-older-lock")
     old.mkdir(parents=True)

@@ -85,7 +85,7 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_what_is_made_is_what_a_lab_loads_and_a_stack_installs(sources: Path) -> None:
+def test_built_images_match_the_lab_and_the_stack(sources: Path) -> None:
     assert not volcano.ready()
     archives = volcano.ensure(Console(quiet=True))
     assert volcano.ready()
