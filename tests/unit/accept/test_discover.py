@@ -71,7 +71,7 @@ def test_nodes_that_are_ready_and_who_they_are(api: Api, cluster: Cluster) -> No
         ({"lose_with": "off"}, "go together"),
     ],
 )
-def test_what_is_not_there_is_refused(cluster: Cluster, asked: dict[str, Any], says: str) -> None:
+def test_missing_names_are_refused(cluster: Cluster, asked: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=says):
         discover.facts(cluster, **asked)
 

@@ -120,7 +120,7 @@ def test_cut_off_or_foreign_logs_prove_nothing(facts: Facts, changed: dict[str, 
     assert result.remedy
 
 
-def test_a_rank_that_said_nothing_has_a_log_to_be_looked_for(facts: Facts) -> None:
+def test_silent_rank_gets_a_hint_on_log_size(facts: Facts) -> None:
     result = CHECK.judge(launches(facts, lines=said("torch-ddp")[:3]), facts)
     assert "3 of 4 ranks" in result.summary
     assert "containerLogMaxSize" in result.remedy

@@ -75,7 +75,7 @@ def test_a_node_that_stays_ready_was_not_lost() -> None:
     assert item.lost.unready is None
 
 
-def test_no_other_node_than_one_that_may_be_is_lost() -> None:
+def test_only_an_allowed_node_is_lost() -> None:
     item = losing(Cluster(), "false")
     item.take(["n1", "n4"])
     assert item.lost is None

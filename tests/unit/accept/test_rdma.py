@@ -563,7 +563,7 @@ def test_sabotage_is_not_proven(machines: Facts, change: Any) -> None:
         _set("end", 5, kind="other"),
     ],
 )
-def test_what_cannot_be_read_is_an_error(change: Any) -> None:
+def test_unreadable_input_is_an_error(change: Any) -> None:
     with pytest.raises((ValidationError, ValueError, KeyError)):
         traffic.gathered(edited(lines(), change), **ASKED)
 
