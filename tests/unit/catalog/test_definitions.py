@@ -40,7 +40,7 @@ def test_a_row_has_the_definitions_of_its_version(row: Controller) -> None:
         assert stored - named <= UNNAMED
 
 
-def test_no_folder_is_of_a_release_that_no_row_pins() -> None:
+def test_every_folder_belongs_to_a_pinned_release() -> None:
     assert {path.name for path in crds.DATA.iterdir() if path.is_dir()} == {*ROWS, *KINDS}
 
 

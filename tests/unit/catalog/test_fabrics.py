@@ -109,7 +109,7 @@ def logs(shared: Path) -> list[tuple[str, dict[str, str]]]:
 
 
 @pytest.mark.parametrize("fabric", FABRICS.values(), ids=lambda f: f.name)
-def test_no_other_transport_is_taken_for_the_fabric(fabric: FabricKind, shared: Path) -> None:
+def test_other_transports_are_not_labelled_as_the_fabric(fabric: FabricKind, shared: Path) -> None:
     """Public logs: each one that all of a fabric's proofs match is labelled as that transport."""
     for text, row in logs(shared):
         if all(re.search(proof, text) for proof in fabric.proofs):
