@@ -101,7 +101,7 @@ def test_every_example_stack_is_correct(capsys: pytest.CaptureFixture[str], file
     assert json.loads(out)["cluster"]["name"] == load(file).name
 
 
-def test_versions_that_never_ran_are_said_in_one_line(
+def test_untested_versions_are_reported_in_one_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = edited(tmp_path, "aws-p5-prod", versions="newest-read")
@@ -268,7 +268,7 @@ def test_schema_offers_only_what_the_platform_has() -> None:
 
 
 @pytest.mark.parametrize("file", STACKS, ids=lambda f: f.name)
-def test_another_platform_s_words_are_refused_by_the_schema(
+def test_schema_refuses_fields_of_another_platform(
     validator: jsonschema.Draft202012Validator, file: Path
 ) -> None:
     """Each stack under another platform's kind, and with each other stack's pools and fabric."""

@@ -211,7 +211,7 @@ def test_present_fields_are_not_reported_absent() -> None:
 
 
 @pytest.mark.parametrize("raw", [[], "x", 3, {}, {"pools": None}, {"pools": [None], "queues": 4}])
-def test_no_shape_of_it_is_a_traceback(raw: Any) -> None:
+def test_malformed_shapes_never_give_a_traceback(raw: Any) -> None:
     assert mistakes(raw)
 
 

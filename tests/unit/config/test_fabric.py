@@ -277,7 +277,7 @@ def test_the_catalogues_hcas_are_as_many_as_its_nics() -> None:
     assert all(len(set(m.hcas)) == len(m.nics) for m in listed)
 
 
-def test_nothing_is_both_set_and_left_alone() -> None:
+def test_no_setting_is_both_set_and_left_alone() -> None:
     for fabric in FABRICS.values():
         assert not {v.name for v in fabric.environment} & set(fabric.not_set)
 

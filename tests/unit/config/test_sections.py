@@ -44,7 +44,7 @@ class Site(Model):
 GOOD = {"name": "a", "nodes": 2}
 
 
-def test_what_is_right_is_the_model_itself() -> None:
+def test_valid_mapping_gives_the_model_itself() -> None:
     assert read(Site, {"pools": [GOOD]}) == Site(pools=(Pool(name="a", nodes=2),))
 
 

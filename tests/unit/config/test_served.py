@@ -30,7 +30,7 @@ def stack(name: str) -> dict[str, Any]:
         ("onprem-roce-shared", ["gpu-operator", "network-operator"]),
     ],
 )
-def test_what_a_stack_installs(name: str, installed: list[str]) -> None:
+def test_addons_of_a_stack(name: str, installed: list[str]) -> None:
     assert addons(parse(stack(name), where="x")) == installed
 
 
@@ -49,7 +49,7 @@ def test_an_empty_section_is_an_operator_as_it_comes() -> None:
         ({"mode": "dranet", "driver": "managed"}, []),
     ],
 )
-def test_what_a_mode_installs(fabric: dict[str, Any], installed: list[str]) -> None:
+def test_addons_of_a_mode(fabric: dict[str, Any], installed: list[str]) -> None:
     assert addons(read(Cluster, {"fabric": fabric})) == installed
 
 
