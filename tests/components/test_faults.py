@@ -595,7 +595,7 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
             holder=state.Gate,
             name="decide",
             spoil=_ready_of_nothing,
-            judge=test_state.test_nothing_looked_at_is_nothing_proven,
+            judge=test_state.test_no_findings_prove_nothing,
         ),
         Code(
             holder=prove,

@@ -53,7 +53,7 @@ def test_nothing_set_is_nothing() -> None:
         (answer(8, [])[:30], "nothing of PFC"),
     ],
 )
-def test_what_cannot_be_read_is_an_error(message: bytes, words: str) -> None:
+def test_unreadable_input_is_an_error(message: bytes, words: str) -> None:
     with pytest.raises(DcbError, match=words):
         dcb.parse(message)
 

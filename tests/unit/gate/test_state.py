@@ -16,7 +16,7 @@ def test_a_new_node_is_ready_at_the_first_good_look() -> None:
     assert Gate().decide([GOOD], None) == READY
 
 
-def test_nothing_looked_at_is_nothing_proven() -> None:
+def test_no_findings_prove_nothing() -> None:
     for label in (None, READY, FAILED):
         assert Gate().decide((), label) == FAILED
 
@@ -30,7 +30,7 @@ def test_it_fails_at_once_and_settles_before_it_is_ready_again() -> None:
     assert states == [READY, FAILED, FAILED, FAILED, FAILED, FAILED, FAILED, READY, READY]
 
 
-def test_what_a_pod_has_leaves_the_node_as_it_was() -> None:
+def test_held_devices_keep_the_nodes_label() -> None:
     gate = Gate()
     assert gate.decide([GOOD, HELD], READY) == READY
     assert gate.decide([GOOD, HELD], FAILED) == FAILED
