@@ -96,7 +96,7 @@ def test_an_unknown_part_lists_those_there_are() -> None:
         ),
     ],
 )
-def test_what_go_calls_a_binary(package: str, name: str) -> None:
+def test_names_that_go_gives_binaries(package: str, name: str) -> None:
     assert Program(name="x", package=package).built_as == name
 
 

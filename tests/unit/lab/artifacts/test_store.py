@@ -72,7 +72,7 @@ def names() -> list[str]:
     return [s.name for s in artifacts.plan()]
 
 
-def test_on_a_fresh_machine_everything_is_planned_with_its_time() -> None:
+def test_fresh_machine_gets_a_plan_of_every_step_with_times() -> None:
     steps = artifacts.plan()
     assert [s.name for s in steps] == EVERYTHING
     assert all(s.expected_s > 0 and s.title for s in steps)

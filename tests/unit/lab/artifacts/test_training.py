@@ -126,7 +126,9 @@ def test_the_key_follows_the_release_and_the_recipe(monkeypatch: pytest.MonkeyPa
     assert len({key, ubuntu, training.TRAINING.key}) == 3
 
 
-def test_what_scripts_would_have_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_effects_of_package_scripts_are_reproduced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = tmp_path / "root"
     training.make_merged_usr(root)
     for library in ("blas", "lapack"):
