@@ -218,7 +218,7 @@ def test_zero_3_sends_half_as_much_again() -> None:
     ("write", "mtbf", "best"),
     [(5, 24 * 60, 117), (5, 6 * 60, 57), (5, 15, 9.1), (5, 4, 3.4), (8, 4, 4)],
 )
-def test_the_interval_is_that_of_daly_s_paper(write: float, mtbf: float, best: float) -> None:
+def test_interval_matches_dalys_paper(write: float, mtbf: float, best: float) -> None:
     """Figures 3 to 5 of the paper, in minutes, and one by its equation.
 
     What takes twice as long is written without end.
@@ -227,7 +227,7 @@ def test_the_interval_is_that_of_daly_s_paper(write: float, mtbf: float, best: f
     assert round(estimates.daly(write, mtbf), digits) == best
 
 
-def test_llama_s_machines_were_interrupted_every_three_hours() -> None:
+def test_llama_machines_were_interrupted_every_three_hours() -> None:
     result = figures(sizing(), Shape(nodes=2048, gpus=8, gbps=0))
     assert named(result, "between interruptions").value == pytest.approx(54 * 24 / 419)
 
@@ -339,7 +339,7 @@ def test_figures_are_consistent(given_: SizingFile, shape: Shape) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(write=st.floats(0.1, 1e4), mtbf=st.floats(10, 1e8))
-def test_no_other_interval_loses_less_than_young_s(write: float, mtbf: float) -> None:
+def test_youngs_interval_loses_least(write: float, mtbf: float) -> None:
     def lost(every: float) -> float:
         return write / every + every / (2 * mtbf)
 

@@ -113,7 +113,7 @@ def test_oversized_folder_is_reported(tree: Path) -> None:
 
 
 @given(st.lists(st.integers(0, jobs.MAX_FILES_BYTES // 2), max_size=12))
-def test_no_config_map_is_larger_than_the_server_takes(sizes: list[int]) -> None:
+def test_config_maps_fit_the_servers_limit(sizes: list[int]) -> None:
     files = tuple(Payload(name=f"d/{i}", data=b"x" * size) for i, size in enumerate(sizes))
     made = plan(files=files)
     for body in render.config_maps(made):

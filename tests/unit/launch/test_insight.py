@@ -201,7 +201,7 @@ def test_unreadable_workloads_are_reported_without_a_time(api: Api, asked: Any) 
     assert "not seen: jobs of closed, which you may not read" in result.lines()
 
 
-def test_the_place_is_kueue_s_own(api: Api, asked: Any) -> None:
+def test_position_in_the_queue_is_kueues_own(api: Api, asked: Any) -> None:
     own = waiter(api)
     items = [
         {"metadata": {"name": "x"}, "positionInClusterQueue": 0, "positionInLocalQueue": 0},
@@ -562,7 +562,7 @@ def test_python_hears_the_same(api: Api, run: Any, cluster: Cluster, gang: Any) 
     assert seen.items() <= reported.items()
 
 
-def test_no_cause_is_named_where_no_line_names_one(api: Api, run: Any, gang: Any) -> None:
+def test_cause_is_named_only_if_a_line_names_it(api: Api, run: Any, gang: Any) -> None:
     failed_with(api, gang, "KeyError: 'x'")
     out = run("status", "demo")[1]
     assert "diagnosis: no line names a cause; `railhead diagnose --job demo`" in out

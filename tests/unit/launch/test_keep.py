@@ -99,7 +99,7 @@ def test_output_goes_to_both_places(pod: Pod) -> None:
     assert json.loads((pod.run / keep.ABOUT).read_text()) == ABOUT
 
 
-def test_words_variables_and_standard_input_are_the_job_s_own(pod: Pod) -> None:
+def test_job_keeps_its_words_variables_and_standard_input(pod: Pod) -> None:
     script = (
         "import json, os, sys\n"
         "print(json.dumps([sys.argv[1:], sorted(os.environ), os.getcwd(), sys.stdin.read()]))"
@@ -503,9 +503,7 @@ def test_backlog_of_a_slow_claim_is_bounded(told: Told) -> None:
     ]
 
 
-def test_nothing_is_waited_for_longer_than_a_while(
-    told: Told, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_wait_is_bounded(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keep, "SYNC_SECONDS", 0.01)
     monkeypatch.setattr(keep, "LAST_SECONDS", 0.01)
     keeper = keep.Keeper({"folder": "/nowhere", "first": 0}, "pod", "run", 0)

@@ -421,7 +421,7 @@ def test_logs_that_take_too_long_are_not_kept(
     assert on_disk()[-1] == (0, "10")
 
 
-def test_no_more_kubelets_are_asked_at_once_than_that(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_kubelets_asked_at_once_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     pools: list[int | None] = []
 
     class Pool(ThreadPoolExecutor):

@@ -220,7 +220,7 @@ def test_all_is_written_before_the_server_is_asked_for_it(
     assert (tmp_path / "folder").stat().st_mode & 0o777 == 0o777
 
 
-def test_nothing_is_written_to_what_is_only_read(tmp_path: Path) -> None:
+def test_read_only_claims_are_never_written(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
     assert probe.ask(str(tmp_path), "") == {"how": "well", "why": ""}
     assert probe.ask(str(tmp_path / "no"), "")["how"] == "lost"
@@ -249,7 +249,7 @@ root = pytest.mark.skipif(os.geteuid() != 0, reason="mounts file systems")
 
 @root
 @pytest.mark.slow
-def test_a_process_that_nobody_can_kill_holds_nobody_s_end(disk: Pod) -> None:
+def test_unkillable_process_does_not_delay_the_end(disk: Pod) -> None:
     """A write to a frozen file system sleeps in the kernel, whatever signals it gets."""
     frozen = ["fsfreeze", "--freeze", str(disk.claim)]
     job = Job(disk, answer=0.2)

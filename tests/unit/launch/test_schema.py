@@ -45,7 +45,7 @@ def marked(validator: jsonschema.Draft202012Validator, written: str) -> list[str
     return sorted(".".join(map(str, error.absolute_path)) for error in validator.iter_errors(read))
 
 
-def test_the_schema_of_the_checkout_is_the_model_s_own(repo: Path) -> None:
+def test_committed_schema_matches_the_model(repo: Path) -> None:
     assert (repo / FILE).read_text() == text(), f"run `railhead init --schema > {FILE}`"
 
 

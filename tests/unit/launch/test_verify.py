@@ -64,7 +64,7 @@ def test_it_is_asked_in_words_that_yaml_has(said: str) -> None:
 
 
 @pytest.mark.parametrize("said", ["yes", "1", "[true]"])
-def test_no_other_word_is_one(said: str) -> None:
+def test_other_words_are_refused(said: str) -> None:
     with pytest.raises(InputError, match=r"line 10: verify: .* is not allowed; allowed: true or f"):
         parse_job(f"{JOB}verify: {said}\n", where="job")
 
