@@ -42,7 +42,7 @@ def read(api: Api, tmp_path: Path, *names: str) -> int:
     return cli.run(["nccl", "read", "--json", "-n", "team-a", "--kubeconfig", str(config), *names])
 
 
-def test_a_pod_s_log_is_read_with_its_times(
+def test_log_of_a_pod_is_read_with_its_times(
     api: Api, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pod(api, "worker-0", {"running": {}})

@@ -305,7 +305,7 @@ def test_needles_are_required_by_their_patterns() -> None:
     assert Sign(id="x", pattern=rb"\d+", literal=b"seven").needles == {b"seven"}
 
 
-def test_a_sign_s_groups_and_writers_are_kept(tmp_path: Path) -> None:
+def test_groups_and_writers_of_a_sign_are_kept(tmp_path: Path) -> None:
     path = logs.write(tmp_path / "log", [f"[1,4]<stdout>:{LINE}", LINE.replace("IB", "Socket")])
     result = Scanner([NETWORK]).run(sources.resolve([path]))
     hit = result.hits["net"]

@@ -62,7 +62,7 @@ def test_connections_name_the_transport(read: Read, network: str, transport: str
         "Channel 00 : 7 -> 8 [send] via NET/IB/0/GDRDMA comm 0x22fcfb0 nRanks 16",  # RCCL
     ],
 )
-def test_every_version_s_connection_is_read(read: Read, line: str) -> None:
+def test_connections_of_every_version_are_read(read: Read, line: str) -> None:
     reading = read([info(line)])
     assert (reading.transport, reading.gdr) == ("verbs", "yes")
 

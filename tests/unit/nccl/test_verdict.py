@@ -125,7 +125,7 @@ def test_one_line(read: Read, line: str, verdict: str) -> None:
     assert read([line]).verdict == verdict
 
 
-def test_no_failure_is_looked_for_by_what_healthy_ranks_write() -> None:
+def test_no_failure_pattern_matches_healthy_lines() -> None:
     """A literal that is everywhere in a big log is dropped, and its sign with it."""
     spec = importlib.util.spec_from_file_location("bench", REPO / "benchmarks" / "nccl.py")
     assert spec is not None
@@ -549,7 +549,7 @@ def test_an_unknown_warning_before_the_end_of_initialisation(read: Read) -> None
     assert read([info("NCCL version 2.27.3+cuda12.8"), odd]).verdict == "init-failure"
 
 
-def test_nothing_about_nccl_is_other(read: Read) -> None:
+def test_log_without_nccl_is_other(read: Read) -> None:
     reading = read(["hello", "step 1 loss 2.0", ""])
     assert (reading.transport, reading.gdr, reading.verdict) == ("unknown", "unknown", "other")
     assert reading.cause is None
