@@ -58,7 +58,7 @@ def test_a_difference(wanted: dict[str, Any], live: dict[str, Any], row: tuple[s
     assert list(differences(wanted, live)) == [row]
 
 
-def test_of_a_list_that_the_api_merges_each_element_is_held_against_its_own() -> None:
+def test_elements_of_merged_lists_are_compared_by_key() -> None:
     owned: dict[str, Any] = {
         "f:spec": {"f:env": {'k:{"name":"A"}': {"f:ports": {'k:{"port":1}': {}}}}}
     }
@@ -93,7 +93,7 @@ def test_of_a_list_that_the_api_merges_each_element_is_held_against_its_own() ->
         ({"a": 1}, {"a": 1, "b": {}}, {}),
     ],
 )
-def test_what_a_value_has_besides(given: Any, has: Any, more: Any) -> None:
+def test_surplus_of_a_value(given: Any, has: Any, more: Any) -> None:
     assert surplus(given, has) == more
 
 
@@ -172,7 +172,7 @@ def test_what_a_value_has_besides(given: Any, has: Any, more: Any) -> None:
         ),
     ],
 )
-def test_what_undoes_an_object_is_told_though_the_stack_says_nothing_of_it(
+def test_fields_that_disable_an_object_are_reported(
     kind: str, given: dict[str, Any], live: dict[str, Any], rows: list[tuple[str, str]]
 ) -> None:
     assert list(undoing(kind, {"spec": given}, {"spec": live})) == rows
@@ -202,8 +202,8 @@ def test_only_kubernetes_objects_that_are_there_are_compared() -> None:
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_the_stack_s_provider_takes_its_fields_back(stack: str) -> None:
-    """Else `pulumi up --refresh` is refused as a conflict; see tests/engine."""
+def test_stacks_provider_takes_its_fields_back(stack: str) -> None:
+    """`pulumi up --refresh` would otherwise be refused as a conflict; see tests/engine."""
     providers = recorded(stack).of_type("pulumi:providers:kubernetes")
     assert providers
     assert all(str(p.inputs["enablePatchForce"]).lower() == "true" for p in providers)
@@ -268,7 +268,7 @@ SECRET = {"4dabf18193072939515e22adb298388d": "x", "ciphertext": "y"}
         ({"skipCrds": True}, {"chart": CHART}, []),
     ],
 )
-def test_a_release_that_somebody_upgraded_or_whose_definitions_are_gone(
+def test_upgraded_release_and_missing_crds_are_drift(
     given: dict[str, Any], body: dict[str, Any], told: list[tuple[str, str]]
 ) -> None:
     """Helm keeps what it was given, and installs a chart's `crds` folder once."""
@@ -284,7 +284,7 @@ def test_a_release_that_somebody_upgraded_or_whose_definitions_are_gone(
     assert not [r for r in charts.release(item, there, Discovery(there), []) if not r.field]
 
 
-def test_of_an_object_that_is_somebody_else_s_a_patch_says_only_its_part() -> None:
+def test_patch_compares_only_its_part_of_an_object() -> None:
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "n"}, "spec": {"a": 1}}
     resource = {"custom": True, "type": "kubernetes:core/v1:ServicePatch", "inputs": service}
     live = Live(service | {"spec": {"a": 1, "selector": {"app": "theirs"}}})
@@ -332,8 +332,8 @@ def test_the_command_exits_0_without_drift_and_6_with(
     assert (reported["stack"], reported["compared"]) == ("lab", 1)
 
 
-def test_a_state_that_has_nothing_is_no_proof_of_anything(tmp_path: Path) -> None:
-    """Of a stack that was never made, or of another backend's."""
+def test_empty_state_proves_nothing(tmp_path: Path) -> None:
+    """The state is of a stack that was never made, or of another backend's."""
     file = tmp_path / "state.json"
     file.write_text('{"deployment": {"resources": []}}')
     stack = Path(__file__).resolve().parents[2] / "stacks" / "Pulumi.lab.yaml"
@@ -341,7 +341,7 @@ def test_a_state_that_has_nothing_is_no_proof_of_anything(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"deployment": 1}'])
-def test_a_file_that_is_no_state_is_refused(text: str, tmp_path: Path) -> None:
+def test_file_without_a_state_is_refused(text: str, tmp_path: Path) -> None:
     file = tmp_path / "state.json"
     file.write_text(text)
     stack = Path(__file__).resolve().parents[2] / "stacks" / "Pulumi.lab.yaml"

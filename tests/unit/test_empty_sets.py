@@ -1,4 +1,4 @@
-"""All of nothing is true, and is no pass: whoever proves by a list says when it is empty."""
+"""All of nothing is true, and is no pass: each proof by a list says when it is empty."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_every_fabric_has_what_proves_it(fabric: object) -> None:
     assert getattr(fabric, "proofs")  # noqa: B009
 
 
-def test_modes_and_stacks_are_not_none_of_none() -> None:
+def test_modes_and_stacks_are_not_empty() -> None:
     assert len(MODES) >= 12
     assert len(STACKS) >= 7
     assert all(stack_cluster(stack)["pools"] for stack in STACKS)

@@ -105,15 +105,15 @@ def parsed(source: Path | str) -> ast.Module:
 
 @cache
 def imports(source: Path) -> frozenset[str]:
-    """Every module that a file imports, anywhere in it; `from a import b` gives a and a.b."""
-    found: set[str] = set()
+    """Return each module that a file imports anywhere; `from a import b` gives a and a.b."""
+    names: set[str] = set()
     for node in ast.walk(parsed(source)):
         if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
+            names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module)
-            found.update(f"{node.module}.{alias.name}" for alias in node.names)
-    return frozenset(found)
+            names.add(node.module)
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return frozenset(names)
 
 
 def within(module: str, package: str) -> bool:
@@ -330,13 +330,13 @@ def test_a_distribution_asks_for_those_it_builds_on(distribution: str) -> None:
         assert (REPO / folder / "LICENSE").read_bytes() == (REPO / "LICENSE").read_bytes()
 
 
-def test_what_may_be_imported_has_no_circle() -> None:
+def test_allowed_imports_have_no_circle() -> None:
     graph = {package: set(below.split()) for package, below in MAY_IMPORT.items()}
     assert circles(graph) == []
 
 
 def test_the_gate_needs_nothing_but_python() -> None:
-    """It runs from files in a ConfigMap, in whatever image has a Python."""
+    """The gate runs from files in a ConfigMap, in any image that has a Python."""
     shipped = [name for name in python_sources("railhead") if name.is_relative_to("railhead/gate")]
     for name in [*shipped, Path("railhead/base/finding.py")]:
         for module in modules_imported(name):
@@ -359,23 +359,23 @@ def modules() -> dict[str, Path]:
 def modules_imported(source: Path) -> frozenset[str]:
     """Modules that a file imports; `from a import b` gives a.b where that is a module of ours."""
     ours = modules()
-    found: set[str] = set()
+    imported: set[str] = set()
     for node in ast.walk(parsed(source)):
         if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
+            imported.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
-                found.add(inner if inner in ours else node.module)
-    return frozenset(found)
+                imported.add(inner if inner in ours else node.module)
+    return frozenset(imported)
 
 
 def circles(graph: Mapping[str, AbstractSet[str]]) -> list[list[str]]:
-    """The strongly connected components of more than one node (Tarjan), and nodes that are own."""
+    """Return the strongly connected components of several nodes (Tarjan), and self-loops."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
-    found = [[node] for node, onward in graph.items() if node in onward]
+    components = [[node] for node, onward in graph.items() if node in onward]
 
     def visit(node: str) -> None:
         index[node] = low[node] = len(index)
@@ -388,13 +388,13 @@ def circles(graph: Mapping[str, AbstractSet[str]]) -> list[list[str]]:
         if low[node] == index[node]:
             at = stack.index(node)
             if len(stack) - at > 1:
-                found.append(sorted(stack[at:]))
+                components.append(sorted(stack[at:]))
             del stack[at:]
 
     for node in graph:
         if node not in index:
             visit(node)
-    return found
+    return components
 
 
 def package_of(module: str) -> str:
@@ -403,7 +403,7 @@ def package_of(module: str) -> str:
 
 
 def test_no_circle_of_imports() -> None:
-    """Neither at the top of a module nor inside functions, nor for the type checker alone."""
+    """Imports at the top of a module, inside functions and for the type checker all count."""
     graph = {module: modules_imported(name) for module, name in modules().items()}
     assert circles(graph) == []
 
@@ -512,15 +512,15 @@ def declared(text: str) -> set[str]:
 
 def pins(name: str) -> dict[str, str]:
     """Distribution to version of one requirement file; fails on anything but hashed pins."""
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     text = (REPO / "requirements" / name).read_text().replace("\\\n", " ")
     for line in filter(None, map(str.strip, text.splitlines())):
         match = re.fullmatch(
             r"([A-Za-z0-9._-]+)==([^\s;]+)(?: ; [^#]*?)?((?:\s+--hash=sha256:[0-9a-f]{64})+)", line
         )
         assert match, f"requirements/{name}: not a pin with hashes: {line[:80]}"
-        found[canonicalize_name(match[1])] = match[2]
-    return found
+        versions[canonicalize_name(match[1])] = match[2]
+    return versions
 
 
 SETS = sorted(path.name for path in (REPO / "requirements").glob("*.txt"))
@@ -584,7 +584,7 @@ def brought(allowed: set[str]) -> set[str]:
     return {other for name, others in BROUGHT.items() if name in allowed for other in others}
 
 
-def test_what_is_imported_is_declared() -> None:
+def test_imported_packages_are_declared() -> None:
     """A module that only happens to be installed is missing on the next machine."""
     first_party = {"railhead", "tests", "tools", "benchmarks"}
     providers = importlib.metadata.packages_distributions()

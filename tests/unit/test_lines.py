@@ -1,4 +1,4 @@
-"""Which tests a mutant of a line is given."""
+"""Tests of the choice of tests that run on a mutant of a line."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_d(): code.plain(0)
 """
 
 
-def test_a_statement_is_its_lines_without_those_of_statements_in_it(
+def test_statement_excludes_lines_of_nested_statements(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lines, "REPO", tmp_path)
@@ -49,7 +49,7 @@ def test_a_statement_is_its_lines_without_those_of_statements_in_it(
     assert results == {2: {2}, 8: {7, 8, 9, 10}, 12: {12}, 13: {13}}
 
 
-def test_what_is_kept_or_shared_is_run_by_all_that_may_use_it(tmp_path: Path) -> None:
+def test_shared_lines_run_all_tests_that_may_use_them(tmp_path: Path) -> None:
     (tmp_path / "code.py").write_text(SOURCE)
     (tmp_path / "test_code.py").write_text(TESTS)
     (tmp_path / "test_other.py").write_text("def test_e(): pass\n")

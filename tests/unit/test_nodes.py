@@ -101,7 +101,7 @@ def test_everything_that_a_node_lacks_is_in_its_line() -> None:
     assert all(f"has no {resource}, " in line for resource in POOL.capacity)
 
 
-def test_too_few_nodes_names_those_there_are_and_those_that_were_nearly() -> None:
+def test_too_few_nodes_lists_matching_and_near_nodes() -> None:
     live = pool_nodes()
     key = next(iter(POOL.node_selector))
     live[1]["metadata"]["labels"][key] = "gpus"
@@ -221,9 +221,7 @@ def test_before_up_a_lack_stops_it_and_names_the_node(api: Api, kubeconfig: Path
     assert "pools" in caught.value.remedy
 
 
-def test_before_up_a_node_that_is_down_stops_nothing_while_others_are_up(
-    api: Api, kubeconfig: Path
-) -> None:
+def test_one_node_down_does_not_stop_up(api: Api, kubeconfig: Path) -> None:
     cluster = existing(kubeconfig)
     live = described_nodes(cluster)
     live[0]["spec"]["unschedulable"] = True
@@ -257,7 +255,7 @@ UIDS = ("0a1b2c3d-0000-4000-8000-000000000001", "0a1b2c3d-0000-4000-8000-0000000
 @pytest.mark.parametrize(
     ("live", "said"), [(UIDS[0], ""), (UIDS[1], UIDS[1]), (None, "one that may not be read")]
 )
-def test_a_twin_of_the_stacks_cluster_is_told_by_its_uid(
+def test_uid_distinguishes_a_copy_of_the_stacks_cluster(
     api: Api,
     kubeconfig: Path,
     tmp_path: Path,
@@ -293,7 +291,7 @@ def test_before_up_can_be_turned_off(kubeconfig: Path) -> None:
     assert before_up(existing(kubeconfig, verify_nodes=False)) == ""
 
 
-def test_before_up_a_cluster_that_does_not_answer_is_said(tmp_path: Path) -> None:
+def test_silent_cluster_is_reported_before_up(tmp_path: Path) -> None:
     dead = tmp_path / "kubeconfig"
     dead.write_text("apiVersion: v1\nkind: Config\n")
     text = before_up(existing(dead))

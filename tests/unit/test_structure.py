@@ -1,4 +1,4 @@
-"""What is one file stays one file: nobody but a mode's own two files knows that it is there."""
+"""One file per thing: only a mode's own two files know that the mode exists."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_no_other_file_names_a_mode(mode: str) -> None:
     assert hits == []
 
 
-def test_what_is_allowed_is_still_there() -> None:
+def test_exceptions_still_exist() -> None:
     for mode, places in OTHERWISE.items():
         assert mode in CONFIGS
         for prefix in places:
@@ -142,7 +142,7 @@ def test_one_more_file_is_all_that_a_mode_needs(tmp_path: Path) -> None:
         sys.modules["railhead.fabric.modes"] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(sys.modules["railhead.fabric.modes"])
 
-        from railhead.components.fabric.objects import Objects, objects_of
+        from railhead.components.fabric.objects import ModeObjects, objects_of
         from railhead.base.errors import InputError
         from railhead.config import parse
         from railhead.resolve.gate import expectation
@@ -165,7 +165,7 @@ def test_one_more_file_is_all_that_a_mode_needs(tmp_path: Path) -> None:
             "guard": demand(cluster).devices,
             "node": quantities(cluster, pool)["warp.dev/nic"],
             "gate": [dict(proven.resources), proven.movable],
-            "objects": type(objects_of(cluster.fabric)) is Objects,
+            "objects": type(objects_of(cluster.fabric)) is ModeObjects,
             "refused": refused,
         }))
     """
@@ -190,7 +190,7 @@ def test_one_more_file_is_all_that_a_mode_needs(tmp_path: Path) -> None:
     }
 
 
-def test_what_contributing_promises_is_held_by_tests_that_there_are() -> None:
+def test_contributing_names_existing_tests() -> None:
     table = (REPO / "CONTRIBUTING.md").read_text().split("## To add X")[1].split("\n## ")[0]
     named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", table)
     assert len(named) >= 9

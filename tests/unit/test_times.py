@@ -1,4 +1,4 @@
-"""What `make test` says of its own time."""
+"""Reports of `make test` on its own time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def reports(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_table_has_every_stage_its_failures_and_the_slowest_files(reports: Path) -> None:
+def test_table_lists_stages_failures_and_slowest_files(reports: Path) -> None:
     assert times.table(times.stages(reports)) == (
         "stage            passed   failed unsteady  skipped  seconds\n"
         "quick                 1        2        0        0       60\n"
@@ -52,7 +52,7 @@ def test_a_stage_alone_has_no_sum(reports: Path) -> None:
     assert "all " not in times.table([times.read(reports, "lint")])
 
 
-def test_what_passes_when_run_once_more_is_unsteady_and_told_with_why(reports: Path) -> None:
+def test_test_that_passes_on_the_second_run_is_unsteady(reports: Path) -> None:
     (reports / "quick-again.xml").write_text(
         """<?xml version="1.0"?><testsuites><testsuite>
 <testcase classname="tests.unit.test_a" name="y" time="0.5"/>
@@ -106,10 +106,8 @@ def test_a_stage_that_fails_still_fails_and_is_noted(checkout: Path, command: st
     ],
     ids=["passes", "unsteady", "fails", "broken"],
 )
-def test_what_failed_is_run_once_more_and_no_oftener(
-    checkout: Path, body: str, code: int, tries: int
-) -> None:
-    """Another test that passes is not run twice."""
+def test_failed_tests_run_once_more_only(checkout: Path, body: str, code: int, tries: int) -> None:
+    """Tests that pass are not run twice."""
     (checkout / "test_it.py").write_text(
         "from pathlib import Path\n"
         "TRIES = Path('tries'); TRIES.open('a').write('x')\n"
