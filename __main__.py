@@ -1,4 +1,4 @@
-"""What `pulumi up` runs: read the stack's configuration, build one cluster, export its contract."""
+"""Program of `pulumi up`: read the configuration, build one cluster, export its contract."""
 
 import pulumi
 
@@ -32,7 +32,7 @@ def main() -> None:
             warning := edits.stop(before, resolved.contract, cluster.removals)
         ):
             pulumi.log.warn(warning)
-        # Likewise: a pool that is not there would only show in a job's wait.
+        # Before that, too: a pool that is not there would only show in a job's wait.
         if unchecked := before_up(cluster):
             pulumi.log.warn(unchecked)
         if never_ran := unproven(cluster):

@@ -287,8 +287,8 @@ def _said(value: Any) -> Any:
 class MadeWith(_Model):
     """``fixed`` are settings that change only by recreation, ``grows`` those that never shrink.
 
-    ``template`` is a digest of the text that nodes are launched with; empty if there is none, or
-    an older stack did not say.
+    ``template`` is a digest of the text that nodes are launched with; empty if they have none,
+    or an older stack did not say.
     """
 
     fixed: Annotated[dict[str, Any], BeforeValidator(_said)] = Field(default_factory=dict)
