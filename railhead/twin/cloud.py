@@ -30,6 +30,7 @@ from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 from railhead.lab.engine import serving
 from railhead.lab.engine.provider import properties
 from railhead.lab.engine.provider.client import KubeClient
+from railhead.lab.recorders.answers import ZONES
 from railhead.lab.recorders.recording import JOURNAL, RecordingProvider
 from railhead.lab.recorders.shapes import fabricated
 from railhead.twin.helm import SETTINGS
@@ -218,7 +219,8 @@ class NodeGroups:
             return
         template = account.find(str(made.inputs.get("launchTemplate", {}).get("id", "")))
         subnet = account.find(str(made.inputs["subnetIds"][0]))
-        zone = str((subnet.inputs if subnet else {}).get("availabilityZone") or "us-east-2a")
+        known = ZONES.get(str(made.inputs["subnetIds"][0]), "us-east-2a")
+        zone = str(subnet.inputs.get("availabilityZone") if subnet else known)
         interfaces = (template.inputs if template else {}).get("networkInterfaces") or ()
         types = made.inputs.get("instanceTypes") or [
             (template.inputs if template else {}).get("instanceType")

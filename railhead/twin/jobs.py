@@ -21,7 +21,7 @@ NETWORKS = "k8s.v1.cni.cncf.io/networks"
 RESOURCE = "k8s.v1.cni.cncf.io/resourceName"
 #: The rows of truth that the look at a job's networks follows.
 ROWS: tuple[str, ...] = ("metal.multus.failure", "metal.nvipam.ippool.nofree")
-_RUN_S, _END_S = 60.0, 40.0
+_RUN_S, _END_S = 90.0, 60.0
 _LONGEST = 300
 
 

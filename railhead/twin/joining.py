@@ -41,6 +41,7 @@ class Joining:
     add: Callable[[Node], None]
     remove: Callable[[str], None]
     _groups: dict[str, dict[str, Node]] = field(default_factory=dict)
+    _requests: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def turn(self) -> None:
         """Carry out what there is."""
@@ -56,8 +57,11 @@ class Joining:
 
     def _group(self, request: Mapping[str, Any]) -> None:
         name, there = request["group"], self._groups.setdefault(request["group"], {})
+        self._requests[name] = {**request, "rolled": False}
         if request["rolled"]:
-            self._scale({"group": name, "nodes": 0})
+            for old in sorted(there):
+                self.remove(old)
+            there.clear()
         wanted = {}
         for number in range(int(request["nodes"])):
             node = machines.on_aws(
@@ -95,10 +99,8 @@ class Joining:
         self.world.hardware[node.name] = node
 
     def _scale(self, request: Mapping[str, Any]) -> None:
-        there = self._groups.get(request["group"], {})
-        for name in sorted(there)[int(request["nodes"]) :]:
-            self.remove(name)
-            there.pop(name)
+        if (last := self._requests.get(request["group"])) is not None:
+            self._group({**last, "nodes": request["nodes"]})
 
     def _addon(self, request: Mapping[str, Any]) -> None:
         for body in addon(request["addon"]):

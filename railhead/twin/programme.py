@@ -19,12 +19,14 @@ from railhead.twin.steps import FailedError, SkippedError, Step
 from railhead.twin.twin import Ran, Twin
 from railhead.twin.world import is_ready
 
+#: A purchase that begins on a day to come.
+BLOCK = "capacity-block"
 #: How long each command of the engine may take here; a cluster of real machines has its hours.
-UP_S, AGAIN_S, DESTROY_S, EDIT_S = 150.0, 60.0, 120.0, 90.0
-_GATE_S, _BACK_S = 40.0, 60.0
-UP, AGAIN, NODES, DESTROY = "up", "up-again", "nodes", "destroy"
-#: Steps without which no other makes sense.
-NEEDED = frozenset({UP})
+UP_S, AGAIN_S, DESTROY_S, EDIT_S = 300.0, 120.0, 300.0, 180.0
+_GATE_S, _BACK_S = 45.0, 150.0
+UP, AGAIN, CAPACITY, NODES, DESTROY = "up", "up-again", "capacity", "nodes", "destroy"
+#: Steps that run whatever is asked for: without them no other makes sense.
+NEEDED = frozenset({UP, CAPACITY})
 
 
 @dataclass
@@ -52,6 +54,12 @@ class Programme:
         mine = list(jobs.examples(self.twin.checkout, contract))
         yield Step(name=UP, does="the first `pulumi up`", run=self.up)
         yield Step(name=AGAIN, does="`pulumi up` again changes nothing", run=self.again)
+        if self._later():
+            yield Step(
+                name=CAPACITY,
+                does="the capacity that is bought for later begins",
+                run=self.capacity,
+            )
         yield Step(name=NODES, does="every node proves itself to the gate", run=self.nodes)
         for example in mine:
             yield Step(
@@ -98,6 +106,23 @@ class Programme:
         if ran.status:
             raise FailedError(f"a second `up` is not without change: {_why(ran)}")
         return "no change"
+
+    def capacity(self) -> str:
+        """Start the nodes of capacity blocks, as their operator does when they begin."""
+        for pool in self._later():
+            self.twin.scale(f"{self.twin.cluster.name}-{pool.name}", pool.nodes)
+        deadline = time.monotonic() + _GATE_S
+        wanted = sum(pool.nodes for pool in self._later())
+        while sum(bool(m.gpus) for m in self.twin.world.hardware.values()) < wanted:
+            if time.monotonic() > deadline:
+                raise FailedError(f"{wanted} nodes do not join within {_GATE_S:.0f} s")
+            time.sleep(0.2)
+        return f"{wanted} nodes"
+
+    def _later(self) -> list[Any]:
+        """Return the pools that have no node at first."""
+        pools: list[Any] = list(self.twin.cluster.pools)
+        return [p for p in pools if getattr(getattr(p, "purchase", None), "kind", "") == BLOCK]
 
     def nodes(self) -> str:
         """Wait until each node that is there has passed the gate."""
