@@ -104,7 +104,7 @@ def test_other_releases_are_left_as_they_are() -> None:
 
 
 def test_a_program_keeps_its_stacks_configuration(tmp_path: Path) -> None:
-    given = {
+    given: dict[str, Any] = {
         "integrations": {"frameworks": ["batch/job"]},
         "waitForPodsReady": {
             "timeout": "600s",

@@ -26,7 +26,7 @@ GPU = Node(
 class Recorded(World):
     """A world of one node, without an API server."""
 
-    def __init__(self, machine: Node = GPU, **objects: list[Body]) -> None:
+    def __init__(self, machine: Node = GPU, /, **objects: list[Body]) -> None:
         super().__init__(client=None)  # type: ignore[arg-type]
         self.hardware = {"n": machine}
         self.objects = objects
