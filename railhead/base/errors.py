@@ -30,6 +30,8 @@ class ExitCode(IntEnum):
     TIMEOUT = 13
     LOW_BANDWIDTH = 14
     OTHER = 15
+    MEASURED = 16
+    WIRED = 17
     INTERRUPTED = 130
 
 

@@ -22,7 +22,17 @@ LISTED = 0.3
 
 # The vocabulary of verdicts, as `railhead nccl read` prints them.
 VERDICTS = frozenset(
-    {"ok", "tcp-fallback", "init-failure", "hang", "timeout", "low-bandwidth", "other"}
+    {
+        "ok",
+        "measured",
+        "wired",
+        "tcp-fallback",
+        "init-failure",
+        "hang",
+        "timeout",
+        "low-bandwidth",
+        "other",
+    }
 )
 
 

@@ -29,7 +29,7 @@ Example: [bold]{program} read job.log --expect efa --expect-gdr[/bold]
 Exits 0 when the logs were read. With --expect or --expect-gdr,
 8 when the log shows something else and 9 when it proves nothing.
 With --gate, 10 for tcp-fallback, 11 init-failure, 12 hang,
-13 timeout, 14 low-bandwidth, 15 other.
+13 timeout, 14 low-bandwidth, 15 other, 16 measured, 17 wired.
 """
 Expect = Annotated[
     str | None,

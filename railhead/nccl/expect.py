@@ -19,7 +19,7 @@ EXPECTED = {
     "socket": ("socket",),
     "p2p": ("p2p/shm-only",),
     "p2p/shm-only": ("p2p/shm-only",),
-    "rdma": ("ib", "roce", "verbs", "efa", "gib"),
+    "rdma": ("ib", "roce", "verbs", "efa", "gib", "libfabric"),
 }
 # Only NET connections show what carried the data; what was chosen or found does not.
 PROOF = "connections"

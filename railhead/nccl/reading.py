@@ -42,7 +42,8 @@ class Claim:
         why: one sentence.
         evidence: the lines; empty for ``unknown``.
         grade: what kind of evidence a claim about the transport has, strongest first:
-            ``connections``, ``choice`` (``Using network``), ``devices`` or ``library``.
+            ``connections``, ``choice`` (``Using network``), ``devices`` or ``library``;
+            ``contradiction`` where it is unknown since lines name several.
     """
 
     value: str
@@ -74,10 +75,12 @@ class Reading:
     """The reading of one or more logs of a job.
 
     Attributes:
-        transport: ib, roce, verbs (one of these two, and no line tells which), efa, tcpx, gib,
-            socket, p2p/shm-only or unknown.
+        transport: ib, roce, verbs (one of these two, and no line tells which), efa, libfabric (with
+            GPUDirect RDMA, and no line tells the provider), tcpx, gib, socket, p2p/shm-only or
+            unknown.
         gdr: GPUDirect RDMA in use: yes, no or unknown.
-        verdict: ok, tcp-fallback, init-failure, hang, timeout, low-bandwidth or other.
+        verdict: ok, measured, wired, tcp-fallback, init-failure, hang, timeout, low-bandwidth or
+            other.
         claims: the three above and finer ones, by name, each with its evidence.
         communicators: those that were seen.
         ranks: the size of the job where some line tells it.

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 STYLE = {
     "ok": "bold green",
+    "measured": "bold",
+    "wired": "bold",
     "tcp-fallback": "bold yellow",
     "low-bandwidth": "bold yellow",
     "init-failure": "bold red",

@@ -2,13 +2,15 @@
 
 The proof is the connections between nodes (``via NET/<net>/<device>``). What NCCL chose
 (``Using network``), what it discovered (``NET/IB : Using [0]mlx5_0:1/IB``) and which library an
-error came from stand in for them, in that order, when a log shows no connections and no
-contradiction.
+error came from stand in for them, in that order, when a log shows no connections. Where the lines
+of the strongest kind contradict each other, the transport is unknown: a communicator has one
+network, which it prints once it is chosen (NVIDIA/nccl src/init.cc, ncclNetInit) and again in each
+of its connections (src/transport/net.cc, sendSetup and recvSetup).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 
@@ -22,7 +24,9 @@ RING_STEPS = 2000
 # GPUs of the largest NVLink domain, a GB200 or GB300 NVL72 rack.
 NVLINK_DOMAIN = 72
 VERBS = frozenset({"ib", "roce", "verbs"})
-RDMA = VERBS | {"efa", "gib", "tcpx"}
+RDMA = VERBS | {"efa", "gib", "tcpx", "libfabric"}
+# The grade of a transport that is unknown because lines name several.
+CONTRADICTION = "contradiction"
 
 
 def net_kind(name: str) -> str | None:
@@ -36,7 +40,7 @@ def net_kind(name: str) -> str | None:
         return "tcpx"
     if low.startswith("gib"):
         return "gib"
-    if low in ("socket", "fastsocket"):
+    if low.startswith(("socket", "fastsocket")):
         return "socket"
     if low.startswith("ucx"):
         return "ucx"
@@ -149,7 +153,7 @@ class Judge:
         """Return one of the words of :class:`Reading`, with the lines that it rests on."""
         facts = self.facts
         if facts.channels:
-            return self._of_channels()
+            return self._contradiction(self._against_channels()) or self._of_channels()
         if (inside := self._inside_one_node()) is not None:
             return replace(inside, grade="connections")
         # A communicator of one rank needs none of what was chosen.
@@ -161,29 +165,58 @@ class Judge:
         # and all of them stay within hosts, what was chosen is not shown in use either.
         several = self.several_nodes().value
         if several == "yes" or (several == "unknown" and not facts.seen("channel-local")):
-            if (chosen := self._of_names(facts.networks, "NCCL chose it")) is not None:
-                return replace(chosen, grade="choice")
-            result = self._of_names(facts.seen("device-list"), "its devices were found")
-            if result is not None:
-                return replace(result, grade="devices")
+            if facts.networks:
+                return self._of_names(facts.networks, "NCCL chose it", "choice")
+            if devices := facts.seen("device-list"):
+                return self._of_names(devices, "its devices were found", "devices")
         claim = self._of_library()
-        return claim if claim is UNKNOWN else replace(claim, grade="library")
+        if claim is UNKNOWN or claim.grade == CONTRADICTION:
+            return claim
+        # What a library says never stands against NCCL's own choice.
+        names = {name: at for name, at in facts.networks.first.items() if net_kind(name)}
+        if names and claim.value not in {
+            self._named(net_kind(n) or "", (), "").value for n in names
+        }:
+            return Claim(
+                value="unknown",
+                why=f"{claim.why}, and NCCL chose {' and '.join(names)}",
+                evidence=(*claim.evidence[:1], *names.values()),
+                grade=CONTRADICTION,
+            )
+        return replace(claim, grade="library")
 
     def _of_channels(self) -> Claim:
-        kinds: dict[str, int] = {}
-        for name, count in self.facts.channels.counts.items():
-            kinds[net_kind(name) or ""] = kinds.get(net_kind(name) or "", 0) + count
-        best = max(kinds, key=lambda kind: kinds[kind])
-        first = tuple(
-            at for name, at in self.facts.channels.first.items() if (net_kind(name) or "") == best
+        first = self.facts.channels.first
+        kind = net_kind(next(iter(first))) or ""
+        claim = self._named(kind, tuple(first.values())[:3], "connections between nodes")
+        return claim if claim.grade else replace(claim, grade="connections")
+
+    def _against_channels(self) -> dict[str, Evidence]:
+        """Return what names networks as strongly as connections do, with its lines."""
+        facts = self.facts
+        names = dict(facts.channels.first)
+        for name, at in facts.networks.first.items():
+            if net_kind(name) or " " not in name:
+                names.setdefault(name, at)
+        # TCP's devices are looked for only where no other network has any (src/plugin/net.cc).
+        listed = facts.seen("device-list").first
+        if {net_kind(name) for name in listed} == {"socket"}:
+            names.update(listed)
+        return names
+
+    def _contradiction(self, names: Mapping[str, Evidence]) -> Claim | None:
+        """Claim nothing where the names are of several kinds of network."""
+        kinds: dict[str, tuple[str, Evidence]] = {}
+        for name, at in names.items():
+            kinds.setdefault(net_kind(name) or name, (name, at))
+        if len(kinds) < 2:
+            return None
+        return Claim(
+            value="unknown",
+            why="lines contradict each other: " + ", ".join(name for name, _ in kinds.values()),
+            evidence=tuple(at for _, at in kinds.values())[:3],
+            grade=CONTRADICTION,
         )
-        claim = replace(
-            self._named(best, first[:3], "connections between nodes"), grade="connections"
-        )
-        if len(kinds) > 1 and claim.value != "unknown":
-            others = ", ".join(sorted(self.facts.channels))
-            return replace(claim, why=f"{claim.why}, most of them ({others})")
-        return claim
 
     def _inside_one_node(self) -> Claim | None:
         facts = self.facts
@@ -283,12 +316,14 @@ class Judge:
         gpus = int(ranks[last][2]) + 1
         return gpus if gpus >= 4 and (last + 1) % gpus == 0 else None
 
-    def _of_names(self, names: SeenValues, why: str) -> Claim | None:
-        # The last choice counts: before it stand the networks that were tried.
-        for name, at in reversed(names.first.items()):
-            if (kind := net_kind(name)) is not None:
-                return self._named(kind, (at,), why)
-        return None
+    def _of_names(self, names: SeenValues, why: str, grade: str) -> Claim:
+        known = {name: at for name, at in names.first.items() if net_kind(name)}
+        if (doubt := self._contradiction(known)) is not None:
+            return doubt
+        for name, at in known.items():
+            claim = self._named(net_kind(name) or "", (at,), why)
+            return claim if claim.grade else replace(claim, grade=grade)
+        return UNKNOWN
 
     def _named(self, kind: str, evidence: tuple[Evidence, ...], why: str) -> Claim:
         if kind == "verbs":
@@ -365,6 +400,16 @@ class Judge:
 
     def _ofi(self, evidence: tuple[Evidence, ...], why: str) -> Claim:
         providers = self.facts.seen("ofi.provider")
+        families = {
+            value.split()[0].lower().split("-")[0].split(";")[0]: value for value in providers
+        }
+        if len(families) > 1:
+            return Claim(
+                value="unknown",
+                why=f"lines contradict each other: providers {', '.join(families)}",
+                evidence=tuple(providers.first[value] for value in families.values())[:3],
+                grade=CONTRADICTION,
+            )
         for value in providers:
             name = value.split()[0].lower()
             at = (*evidence[:2], providers.first[value])
@@ -383,6 +428,14 @@ class Judge:
         if at_efa := self.hits.evidence("ofi.efa-named") or self.hits.evidence("ofi.efa"):
             return Claim(
                 value="efa", why=f"{why}; EFA is named", evidence=(*evidence[:2], at_efa[0])
+            )
+        # NCCL adds it where the plugin registers GPU memory (src/transport/net.cc, useGdr).
+        direct = self.facts.seen("channel-gdr").first
+        if at_direct := [at for name, at in direct.items() if net_kind(name) == "ofi"]:
+            return Claim(
+                value="libfabric",
+                why=f"{why} end in /GDRDMA, and no line tells libfabric's provider",
+                evidence=(*evidence[:1], at_direct[0]),
             )
         return Claim(value="unknown", why=f"{why}, and no line tells libfabric's provider")
 
@@ -409,8 +462,8 @@ class Judge:
             return self._ofi(at_error[:1], "libfabric's plugin was in use")
         if at_error := hits.evidence("verbs.error") or hits.evidence("verbs.stack"):
             return self._verbs(at_error[:1], "the verbs network was in use")
-        if at_error := hits.evidence("gdr.hca") or hits.evidence("gdr.gpu"):
-            return self._verbs(at_error[:1], "GPUDirect RDMA is about verbs devices")
+        if (named := self._of_gdr_lines()) is not None:
+            return named
         if at_error := hits.evidence("socket.error") or hits.evidence("socket.stack"):
             return Claim(value="socket", why="NCCL's TCP network complains", evidence=at_error[:1])
         if hits.any("nccl.proxy-error") and (at_error := hits.evidence("socket.io")):
@@ -420,6 +473,28 @@ class Judge:
                 evidence=(*at_error[:1], *hits.evidence("nccl.proxy-error")[:1]),
             )
         return UNKNOWN
+
+    def _of_gdr_lines(self) -> Claim | None:
+        """Claim the network whose devices NCCL names when it says if they have GPUDirect RDMA.
+
+        The line is of each device of the network that was chosen, TCP's too, with that network's
+        name (src/graph/topo.cc, ncclTopoPopulateNics); the one of a GPU and a device is only of
+        devices that have it (src/graph/paths.cc, ncclTopoCheckGdr).
+        """
+        named = {
+            (net or "IB").strip(): at
+            for at in self.hits.evidence("gdr.hca")
+            for net in (at.groups.get("net"),)
+        }
+        if named:
+            return self._contradiction(named) or self._named(
+                net_kind(next(iter(named))) or "",
+                tuple(named.values())[:1],
+                "NCCL says of its devices if they have GPUDirect RDMA",
+            )
+        if at := self.hits.evidence("gdr.gpu"):
+            return self._verbs(at[:1], "GPUDirect RDMA is about verbs devices")
+        return None
 
     def link_layer(self, transport: Claim) -> Claim:
         """Return the link layer of the ports that verbs use: InfiniBand or Ethernet."""

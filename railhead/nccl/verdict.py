@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 from railhead.nccl.facts import Facts, Row
 from railhead.nccl.lines import Line
 from railhead.nccl.reading import Claim
 from railhead.nccl.signs import Evidence, Hits
-from railhead.nccl.transport import RDMA, VERBS, Judge, net_kind
+from railhead.nccl.transport import CONTRADICTION, RDMA, VERBS, Judge, net_kind
 from railhead.nccl.trouble import VERDICT_OF
 
 # GPUs without GPUDirect RDMA: for them its absence is no fault.
@@ -44,6 +44,12 @@ RING_TESTS = (
 )
 # A row below so much of a smaller size's.
 FALLEN = 0.6
+# GB/s of half a port of 400 Gbit/s, the fastest that is sold: below it a result may be that of any
+# network, slow or not, and only a rate tells.
+TELLING = 25.0
+# Lines that must agree before no failure is called a success: ranks are two at least, and each
+# prints its network and its connections.
+AGREEING = 2
 # GPUs beside which no port below 100 Gbit/s is sold, and that GPUDirect RDMA reaches.
 FAST_GPUS = ("A100", "A800", "H100", "H800", "H200", "H20", "GH200", "B200", "B300", "MI300")
 FAST_PORT = 12.5
@@ -121,9 +127,11 @@ class LogVerdict:
             self._test_is_wrong,
             self._trouble,
             self._silence,
+            self._contradicted,
             self._slow_path,
             self._worked,
             self._stopped,
+            self._wired,
         ):
             if (claim := step()) is not None:
                 return claim
@@ -329,6 +337,14 @@ class LogVerdict:
             "nccl.rings", "nccl.trees", "nccl.init-complete", "nccl.destroy"
         )
 
+    def _contradicted(self) -> Claim | None:
+        """Claim neither success nor fault where lines contradict each other about the network."""
+        if self.transport.grade != CONTRADICTION:
+            return None
+        if (waiting := self._unfinished()) is not None:
+            return waiting
+        return Claim(value="other", why=self.transport.why, evidence=self.transport.evidence)
+
     def _slow_path(self) -> Claim | None:
         facts = self.facts
         if self.transport.value == "socket":
@@ -459,15 +475,9 @@ class LogVerdict:
         ring = any(name.startswith(RING_TESTS) for name in names) or (
             not names and row.busbw > row.algbw
         )
-        rates, plans = facts.seen("nic-rate"), facts.seen("nccl.plan")
         at: tuple[Evidence, ...] = ()
-        if rates:
-            slowest, at = min(float(rate) for rate in rates), rates.evidence(1)
-            bound, reported = slowest / 8 * nics, f"{nics} NIC(s) of {slowest:g} Gbit/s carry"
-        elif plans and self.transport.value in RDMA:
-            planned = [value.split() for value in plans]
-            bound = max(int(channels) * float(inter) for channels, inter, _ in planned)
-            reported, at = "NCCL's own search plans", plans.evidence(1)
+        if (rate := self._line_rate(min)) is not None:
+            bound, reported, at = rate
         elif self.transport.value in RDMA and self._fast_gpus(*SLOW_BUS):
             bound, reported = FAST_PORT * nics, f"{nics} port(s) of 100 Gbit/s carry"
         else:
@@ -483,6 +493,30 @@ class LogVerdict:
             why=f"{row.busbw:g} GB/s busbw, and {reported} {bound:g} GB/s",
             evidence=(row.at, *at),
         )
+
+    def _line_rate(
+        self, choose: Callable[[Iterable[float]], float]
+    ) -> tuple[float, str, tuple[Evidence, ...]] | None:
+        """Return what the NICs in use carry by a line, GB/s; ``choose`` takes one of several."""
+        facts = self.facts
+        nics = max(1, len(facts.devices_used))
+        rates, plans = facts.seen("nic-rate"), facts.seen("nccl.plan")
+        if rates:
+            rate = choose(float(value) for value in rates)
+            reported = f"{nics} NIC(s) of {rate:g} Gbit/s carry"
+            return rate / 8 * nics, reported, rates.evidence(1)
+        if plans and self.transport.value in RDMA:
+            planned = [value.split() for value in plans]
+            bound = max(int(channels) * float(inter) for channels, inter, _ in planned)
+            return bound, "NCCL's own search plans", plans.evidence(1)
+        return None
+
+    def _compared(self, row: Row) -> bool:
+        """Return whether the result reaches half of a rate that some line tells, of all of them."""
+        rate = self._line_rate(max)
+        if rate is None or row.size < SOME or self.judge.several_nodes().value != "yes":
+            return False
+        return row.busbw >= (LOW if row.size >= BIG // 2 else VERY_LOW) * rate[0]
 
     def _ranks_of_a_host(self) -> int:
         """Return the most ranks on one host: those listed or, without a list, those connected."""
@@ -515,6 +549,12 @@ class LogVerdict:
         facts = self.facts
         largest = facts.largest
         if largest is not None and (largest.busbw > 0 or self.hits.any("tests.average")):
+            if largest.busbw < TELLING and not self._compared(largest):
+                return Claim(
+                    value="measured",
+                    why=f"{largest.busbw:g} GB/s busbw, and no line tells a rate to compare with",
+                    evidence=(largest.at,),
+                )
             return Claim(
                 value="ok",
                 why=f"the test gave results up to {largest.busbw:g} GB/s busbw",
@@ -540,7 +580,7 @@ class LogVerdict:
                 evidence=result[:1],
                 grade=WEAK,
             )
-        if self.transport.value not in GOOD:
+        if self.transport.value not in GOOD or not self._agreed():
             return None
         for sign, why in (
             ("nccl.destroy", "communicators were closed in order"),
@@ -554,6 +594,36 @@ class LogVerdict:
                     grade=WEAK,
                 )
         return None
+
+    def _agreed(self) -> bool:
+        """Return whether several lines name the transport, which one line does not prove."""
+        facts = self.facts
+        if self.transport.value == "p2p/shm-only":
+            return True
+        if self.transport.grade not in ("connections", "choice"):
+            return False
+        named = (facts.channels, facts.networks, facts.seen("device-list"))
+        kinds = {net_kind(name) for seen in named[:2] for name in seen}
+        lines = sum(
+            count
+            for seen in named
+            for name, count in seen.counts.items()
+            if net_kind(name) in kinds
+        )
+        return lines >= AGREEING
+
+    def _wired(self) -> Claim | None:
+        """Claim that RDMA connections were made, both ways, where no line tells the end."""
+        if self.transport.grade != "connections" or self.transport.value not in RDMA:
+            return None
+        if not self._agreed() or {way for _, way in self.facts.routes} != {"send", "receive"}:
+            return None
+        return Claim(
+            value="wired",
+            why=f"connections over {self.transport.value} are made, and no line tells the end",
+            evidence=self.transport.evidence,
+            grade=WEAK,
+        )
 
     def _unfinished(self) -> Claim | None:
         """Claim a hang where every rank began and none ended: nothing else explains the silence."""

@@ -22,8 +22,9 @@ from railhead.nccl.sources import Source
 
 HERE = Path(__file__).resolve().parent
 PARTS = ("tune", "held_out")
-# With the ports' link layer no longer shown, InfiniBand and RoCE are verbs.
-COARSER = {"ib": "verbs", "roce": "verbs"}
+# With the ports' link layer no longer shown, InfiniBand and RoCE are verbs; without the provider
+# EFA is libfabric.
+COARSER = {"ib": "verbs", "roce": "verbs", "efa": "libfabric"}
 # What an `ok` may rest on: an end, or a figure.
 END_OR_FIGURE = re.compile(
     r"(?:Init|Destroy) COMPLETE|\bRUNNING\s+OK\b"

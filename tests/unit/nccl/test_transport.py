@@ -71,12 +71,25 @@ def test_ring_order_is_not_a_connection(read: Read) -> None:
     assert read([info("Channel 00/02 :    0   1   2   3")]).transport == "unknown"
 
 
-def test_chosen_network_counts_until_connections_differ(read: Read) -> None:
+def test_no_connection_outweighs_what_nccl_chose(read: Read) -> None:
     chosen = [info("Using network Socket")]
     reading = read(chosen)
     assert (reading.transport, reading.claims["transport"].grade) == ("socket", "choice")
     both = read([*chosen, *logs.healthy()])
-    assert (both.transport, both.claims["transport"].grade) == ("ib", "connections")
+    assert (both.transport, both.claims["transport"].grade) == ("unknown", "contradiction")
+    assert both.verdict == "other"
+
+
+def test_gpudirect_line_of_tcp_is_no_verbs(read: Read) -> None:
+    """NCCL prints it of each device of the network that it chose (src/graph/topo.cc)."""
+    line = info("NET/Socket : GPU Direct RDMA Disabled for HCA 0 'eth0'")
+    assert read([line]).transport == "socket"
+    local_too = [info("Using network Socket"), logs.local(0, 1), logs.CONNECTED]
+    verbs = info("NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'")
+    for spliced in (line, verbs):
+        reading = read([*local_too, init(0, 2, "Init COMPLETE"), spliced])
+        assert reading.transport in ("socket", "unknown"), spliced
+        assert reading.verdict != "ok", spliced
 
 
 def test_one_node_does_not_use_the_network_that_it_chose(read: Read) -> None:
@@ -168,7 +181,7 @@ def test_gdr_of_both_directions(read: Read) -> None:
 def test_receiving_with_gdr_and_sending_without_is_a_default(read: Read) -> None:
     lines = [net(0, 8, "receive"), net(8, 0, "receive"), net(0, 8, "send", gdr=False)]
     reading = read(lines)
-    assert (reading.gdr, reading.verdict) == ("yes", "other")
+    assert (reading.gdr, reading.verdict) == ("yes", "wired")
     done = [*lines, *(init(rank, 16, "Init COMPLETE") for rank in range(16))]
     assert read(done).verdict == "ok"
     assert "receive-only" in reading.claims["gdr-detail"].value
@@ -250,7 +263,7 @@ def test_versions_devices_and_settings_are_claims_with_lines(read: Read) -> None
             "efa",
         ),
         ("instance type p5.48xlarge", "efa"),
-        ("the [default0] of it", "unknown"),
+        ("the [default0] of it", "libfabric"),
     ],
 )
 def test_the_aws_plugin_is_efa_where_efa_is_named(read: Read, line: str, transport: str) -> None:
@@ -306,7 +319,7 @@ def test_a_network_chosen_on_the_only_host_is_not_its_transport(read: Read, netw
     assert read(alone).transport == "unknown"
     # An error of that network's own library shows that it was used after all.
     error = warn("NET/IB : Got completion with error 12, opcode 1, len 0, vendor err 129")
-    assert read([*alone, error]).transport == "ib"
+    assert read([*alone, error]).transport == ("ib" if network == "IB" else "unknown")
 
 
 @pytest.mark.parametrize(

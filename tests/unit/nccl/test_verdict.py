@@ -196,8 +196,22 @@ def test_no_gdr_is_slow_where_the_gpu_could(read: Read) -> None:
 def test_rdma_slower_than_any_port_is_slow(read: Read) -> None:
     slow = [*logs.healthy(), row(1 << 30, 0.6, 1.1), AVERAGE]
     assert read(slow).verdict == "low-bandwidth"
-    assert read([*logs.healthy(), row(1 << 20, 0.6, 1.1), AVERAGE]).verdict == "ok"
-    assert read([*logs.healthy(), row(1 << 30, 1.6, 2.9), AVERAGE]).verdict == "ok"
+    assert read([*logs.healthy(), row(1 << 20, 0.6, 1.1), AVERAGE]).verdict == "measured"
+
+
+def test_low_result_without_a_rate_is_only_measured(read: Read) -> None:
+    low = [*logs.healthy(), row(1 << 30, 6.0, 11.0), AVERAGE]
+    reading = read(low)
+    assert reading.verdict == "measured"
+    assert "no line tells a rate" in reading.claims["verdict"].why
+    rate = info("NET/IB: [0] mlx5_0:uverbs0:1/IB provider=Mlx5 speed=100000 context=0x5")
+    assert read([rate, *low]).verdict == "ok"
+    # Two rates: half of the lower is reached, half of the higher is not.
+    other = info("NET/IB: [1] mlx5_1:uverbs1:1/IB provider=Mlx5 speed=400000 context=0x6")
+    assert read([rate, other, *low]).verdict == "measured"
+    assert read([*logs.healthy(), row(1 << 30, 100.0, 190.0), AVERAGE]).verdict == "ok"
+    assert read([row(1 << 30, 4.0, 7.5), AVERAGE]).verdict == "measured"
+    assert read([*logs.healthy(), row(1 << 30, 1.6, 2.9), AVERAGE]).verdict == "measured"
 
 
 @pytest.mark.parametrize("nics", [4, 8, 9])
@@ -315,13 +329,13 @@ def test_a_table_that_falls_is_slow(read: Read) -> None:
     used = [logs.IB_LIST, comm(0, 2, 2), net(0, 8, "send"), net(8, 0, "receive")]
     sizes = [(24, 20.0), (25, 22.0), (26, 21.0)]
     table = [row(1 << power, busbw, busbw) for power, busbw in sizes]
-    assert read([*used, *table, row(1 << 27, 15.0, 15.0), AVERAGE]).verdict == "ok"
+    assert read([*used, *table, row(1 << 27, 15.0, 15.0), AVERAGE]).verdict == "measured"
     assert read([*used, *table, row(1 << 27, 12.0, 12.0), AVERAGE]).verdict == "low-bandwidth"
     # The next test's table begins with its smallest size.
     again = [row(1 << 24, 9.0, 9.0), row(1 << 27, 12.0, 12.0)]
-    assert read([*used, *table, *again, AVERAGE]).verdict == "ok"
+    assert read([*used, *table, *again, AVERAGE]).verdict == "measured"
     # Within a node the network plays no part.
-    assert read([comm(0, 8, 1), *table, row(1 << 27, 12.0, 12.0), AVERAGE]).verdict == "ok"
+    assert read([comm(0, 8, 1), *table, row(1 << 27, 12.0, 12.0), AVERAGE]).verdict == "measured"
 
 
 def test_efa_without_gdr_is_slow_where_the_gpu_could(read: Read) -> None:
@@ -346,7 +360,8 @@ def test_ok_needs_an_end_or_a_figure(read: Read) -> None:
     used = [net(0, 8, "send"), net(8, 0, "receive")]
     begun = [*head, *used, logs.CONNECTED, info("Connected all trees"), info("Using network IB")]
     for count in range(1, len(begun) + 1):
-        assert read(begun[:count]).verdict == "other", begun[:count]
+        wired = count >= len(head) + len(used)
+        assert read(begun[:count]).verdict == ("wired" if wired else "other"), begun[:count]
     # An end without a transport, or the other way round, is no start.
     assert read([init(0, 16, "Init COMPLETE")]).verdict == "other"
     assert read([*begun, init(0, 16, "Init COMPLETE")]).verdict == "ok"
@@ -366,7 +381,10 @@ def test_silence_after_all_began_is_a_hang(read: Read) -> None:
     assert read(began).verdict == "hang"
     # Lines that cut each other lose one or two, and no more.
     done = [init(rank, 4, "Init COMPLETE") for rank in range(4)]
-    assert read([*began, *done[:3]]).verdict == "ok"
+    chosen = [info("Using network IB"), *began]
+    assert read([*chosen, *done[:3]]).verdict == "ok"
+    # The devices that were found are not in use.
+    assert read([*began, *done[:3]]).verdict == "other"
     assert read([*began, *done[:2]]).verdict == "hang"
     assert read([*began, *done[:2], row(1 << 30, 230.0, 430.0)]).verdict == "ok"
     assert read(began[:-1]).verdict == "other"
