@@ -737,7 +737,7 @@ FURTHER: tuple[tuple[str, Seen, bool], ...] = (
     ),
     ("rdma-device-not-in-container", observed("pod-no-rdma-request"), False),
     ("dev-shm-too-small", observed("pod-no-shm", log="  exitcode  : -7 (pid: 1)\n"), True),
-    ("dev-shm-too-small", observed("pod-small-shm"), False),
+    ("dev-shm-too-small", observed("pod-small-shm", log="  exitcode  : -7 (pid: 1)\n"), True),
     (
         "memlock-limit",
         observed("pod-no-ipc-lock", log="NCCL WARN Call to ibv_create_cq failed\n"),

@@ -114,6 +114,43 @@ def test_a_line_that_only_looks_like_it_names_nothing(tmp_path: Path) -> None:
         assert name not in result or not result[name].named, log
 
 
+def test_program_exception_comes_first(tmp_path: Path) -> None:
+    """A KeyError on rank 3, and what torchrun and the other ranks print after it."""
+    log = (
+        "[rank3]: Traceback (most recent call last):\n"
+        '[rank3]:   File "/workspace/train.py", line 12, in <module>\n'
+        "[rank3]: KeyError: 'learning_rate'\n"
+        "w-0:1:2 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer "
+        "w-1<57557>\n"
+        "Root Cause (first observed failure):\n"
+        "  exitcode  : 1 (pid: 4242)\n"
+    )
+    for observed in ((), ("pod-ended-early",), ("pod-ended-early", "pod-no-shm", "pod-small-shm")):
+        result = findings(Seen(log=log, observed=observed), tmp_path)
+        first, *others = result.values()
+        assert first.cause.id == "application-error"
+        assert any("learning_rate" in proof.text for proof in first.evidence)
+        assert [item.cause.id for item in others if item.named] == []
+        assert "dev-shm-too-small" not in result
+
+
+def test_small_shm_alone_is_no_cause(tmp_path: Path) -> None:
+    for shm in ("pod-no-shm", "pod-small-shm"):
+        assert "dev-shm-too-small" not in findings(Seen(observed=(shm,)), tmp_path)
+
+
+def test_no_cause_sends_back_to_what_sent_here() -> None:
+    """`railhead status` and `describe` name `railhead diagnose`, so no fix may name them."""
+    back = re.compile(r"railhead (?:status|describe) JOB|railhead diagnose --job")
+    sent = [
+        name
+        for name, cause in CAUSES.items()
+        for text in (cause.fix.text, cause.by_hand, cause.confirm)
+        if back.search(text)
+    ]
+    assert sent == []
+
+
 def test_every_observation_is_exercised() -> None:
     used = {item for case in CASES.values() for item in case.fires.observed}
     used |= {item for _, seen, _ in FURTHER for item in seen.observed}
