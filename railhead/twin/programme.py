@@ -125,28 +125,39 @@ class Programme:
         return [p for p in pools if getattr(getattr(p, "purchase", None), "kind", "") == BLOCK]
 
     def nodes(self) -> str:
-        """Wait until each node that is there has passed the gate."""
+        """Wait until each node that is there offers its pool's devices and has passed the gate."""
         deadline = time.monotonic() + _GATE_S
         while True:
             look = self.twin.world.look()
             gated = [n for n, m in self.twin.world.hardware.items() if m.gpus]
             if not gated:
                 raise SkippedError("no node with GPUs is there yet")
-            open_ = {
-                name: look.nodes[name]["metadata"]
-                for name in gated
-                if look.nodes[name]["metadata"]["labels"].get(LABEL) != READY
-            }
+            open_ = {name: why for name in gated if (why := self._lacks(look.nodes[name]))}
             if not open_:
                 return f"{len(gated)} nodes"
             if time.monotonic() > deadline:
-                name, metadata = min(open_.items(), key=lambda item: item[0])
-                note = metadata.get("annotations", {}).get(ANNOTATION) or "no gate has looked at it"
+                name, why = min(open_.items())
                 raise FailedError(
-                    f"{len(open_)} of {len(gated)} nodes do not pass the gate; {name}: {note}"
-                    f"{self._nowhere()}"
+                    f"{len(open_)} of {len(gated)} nodes are not as their pool promises; "
+                    f"{name}: {why}{self._nowhere()}"
                 )
             time.sleep(0.5)
+
+    def _lacks(self, node: Mapping[str, Any]) -> str:
+        """Return what a node lacks of its pool's promise; nothing if it lacks nothing."""
+        labels, offered = node["metadata"]["labels"], node["status"].get("allocatable") or {}
+        for pool in self.contract.node_pools:
+            if any(labels.get(key) != value for key, value in pool.node_selector.items()):
+                continue
+            promised = {r: n for r, n in pool.capacity.items() if "/" in r}
+            short = [r for r, n in promised.items() if int(offered.get(r, "0")) < int(n)]
+            if short:
+                return f"does not offer {', '.join(short)}"
+        if labels.get(LABEL) == READY:
+            return ""
+        return str(
+            node["metadata"].get("annotations", {}).get(ANNOTATION) or "no gate speaks of it"
+        )
 
     def _nowhere(self) -> str:
         """Return the DaemonSets that no node is for, which nothing else reports."""

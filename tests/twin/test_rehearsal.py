@@ -63,7 +63,7 @@ def test_a_stack_is_rehearsed_to_its_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "sabotage", few(sabotages(), ["rails-of-another-namespace"], lambda row: row.id)
+    "sabotage", few(sabotages(), ["rails-of-another-name"], lambda row: row.id)
 )
 def test_a_faulty_line_fails_the_step_that_meets_it(sabotage: Sabotage, tmp_path: Path) -> None:
     checkout = copied(tmp_path, sabotage.file, sabotage.old, sabotage.new)
