@@ -128,7 +128,7 @@ def score(results: Sequence[Result], dimension: str) -> dict[str, Score]:
     ``verbs`` for a log of InfiniBand or RoCE claims neither, it is silent about which; as is
     ``libfabric`` for a log of EFA, and ``measured`` for one that its thread calls ``ok``.
     """
-    silent = SILENT[dimension]
+    silent = str(SILENT[dimension])
     pairs = []
     for result in results:
         label, got = result.log.labels[dimension], result.got[dimension]

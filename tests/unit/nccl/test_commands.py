@@ -122,6 +122,8 @@ def test_gdr_on_some_connections_is_not_gdr(tmp_path: Path) -> None:
         ("  0 1 4 8 32 32   RUNNING  MISMATCH", ExitCode.HANG),
         (logs.warn("NET/IB : Got completion with error 12, opcode 1"), ExitCode.TIMEOUT),
         (logs.net(0, 8, "send", gdr=False), ExitCode.LOW_BANDWIDTH),
+        (logs.row(1 << 30, 4.0, 7.5), ExitCode.MEASURED),
+        ("\n".join([logs.net(0, 8, "send"), logs.net(8, 0, "receive")]), ExitCode.WIRED),
         ("nothing", ExitCode.OTHER),
     ],
 )
