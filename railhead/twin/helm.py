@@ -79,9 +79,11 @@ def chart(name: str, version: str, settings: Mapping[str, Any]) -> Path:
     definitions = making / "definitions.yaml"
     if definitions.is_file():
         (making / "crds").mkdir(exist_ok=True)
-        rows = yaml.safe_load(definitions.read_text())
-        text = yaml.safe_dump_all([definition(row) for row in rows], sort_keys=False)
-        (making / "crds" / "all.yaml").write_text(text)
+        for row in yaml.safe_load(definitions.read_text()):
+            # A file each: of a file with one that another chart has made, Helm awaits none.
+            body = definition(row)
+            file = making / "crds" / f"{body['metadata']['name']}.yaml"
+            file.write_text(yaml.safe_dump(body, sort_keys=False))
     try:
         making.replace(target)
     except OSError:
