@@ -7,6 +7,8 @@ import functools
 import importlib
 import inspect
 import re
+import subprocess
+import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
@@ -147,7 +149,15 @@ def program(component: Component) -> str:
                 node,
             )
             imports.append(ast.unparse(kept))
-    return "\n".join([*imports, "", textwrap.dedent("\n".join(lines))])
+    return formatted("\n".join([*imports, "", textwrap.dedent("\n".join(lines))]))
+
+
+def formatted(source: str) -> str:
+    """Return a program as ``ruff format`` writes it, which formats the pages' programs too."""
+    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", "example.py", "-"]
+    return subprocess.run(
+        command, input=source, capture_output=True, text=True, check=True, cwd=REPO
+    ).stdout
 
 
 def page(component: Component) -> str:

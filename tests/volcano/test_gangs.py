@@ -52,7 +52,7 @@ def eventually(what: Callable[[], _T]) -> _T:
 
 
 def queues() -> VolcanoQueues:
-    """VolcanoQueues of a stack with two teams that own half of the nodes each, and one that borrows."""
+    """VolcanoQueues of two teams that own half of the nodes each, and one that borrows."""
     raw = lab_cluster() | {"queueing": {"scheduler": "volcano"}, "namespaces": [], "queues": []}
     raw["pools"][0]["nodes"] = len(NODES)
     raw["checkpoints"] = []
