@@ -36,6 +36,7 @@ ELSEWHERE = {
     "railhead/launch/job.py": "examples in help texts",
     "railhead/launch/programs": "what proves the fabric before a job's command is PyTorch's",
     "railhead/framework/programs": "what pods run of a framework",
+    "railhead/twin/jobs.py": "which shipped example a rehearsal starts",
     "railhead/accept": "its programs are PyTorch's, and it says which runtimes start them",
     "railhead/cli/__init__.py": "an example in a help text",
 }
