@@ -19,7 +19,7 @@ STACKS = sorted((REPO / "stacks").glob("Pulumi.*.yaml"))
 MODELS = {"Platform", "Cluster", "Pool"}
 # Files whose words are others' by the same name.
 OTHERS = {
-    "railhead/twin": "plays clouds from its own rows, and does not ask the platforms that it checks",
+    "railhead/twin": "plays clouds from its own rows, not from what it checks",
     "railhead/lab": "what the lab is made of, whose own name it has",
     "railhead/catalog/versions.py": "a cloud's own controllers, and a combination called lab",
     "railhead/cli/__init__.py": "the command `railhead lab`",
