@@ -56,10 +56,22 @@ def operator_config(fabric: SriovFabric) -> dict[str, Any]:
         "logLevel": 2,
         # Its plugin writes firmware, which fails under the kernel's lockdown (Secure Boot).
         **({} if fabric.sriov.firmware else {"disablePlugins": ["mellanox"]}),
-        **(
-            {"configDaemonNodeSelector": _drivers_loaded(fabric)} if _drivers_loaded(fabric) else {}
-        ),
+        "configDaemonNodeSelector": _daemon_nodes(fabric),
     }
+
+
+def _daemon_nodes(fabric: SriovFabric) -> dict[str, str]:
+    """Return the labels of nodes that get the config daemon and the device plugin; never empty.
+
+    An empty selector is ``node-role.kubernetes.io/worker: ""``, which neither kubeadm nor RKE2, K3s
+    or a cloud puts on nodes (sriov-network-operator v1.6.0, controllers/helper.go and
+    sriovnetworknodepolicy_controller.go). NVIDIA's operator labels each node that has its NICs, and
+    with ``false`` at once where it loads no driver (network-operator v26.4.1,
+    nicclusterpolicy_controller.go, handleMOFEDWaitLabelsNoConfig).
+    """
+    if fabric.network_operator is None:
+        return {"kubernetes.io/os": "linux"}
+    return {LABEL_MOFED_WAIT: "false"}
 
 
 def _drivers_loaded(fabric: SriovFabric) -> dict[str, str]:

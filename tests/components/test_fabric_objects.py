@@ -125,7 +125,27 @@ class TestDrivers:
         of = parse(spoilt, where="a case")
         assert "ofedDriver" not in policy(of)
         assert isinstance(of.fabric, SriovRoceFabric)
-        assert "configDaemonNodeSelector" not in sriov.operator_config(of.fabric)
+        made = sriov.node_policy(of.pools[0], of.fabric.rails[0], of.fabric)
+        assert made["nodeSelector"] == {"railhead.dev/pool": "gpu"}
+
+    @pytest.mark.parametrize(
+        ("operator", "labels"),
+        [
+            ({"ofed": {}}, {"network.nvidia.com/operator.mofed.wait": "false"}),
+            ({}, {"network.nvidia.com/operator.mofed.wait": "false"}),
+            (None, {"kubernetes.io/os": "linux"}),
+        ],
+        ids=["its-driver", "hosts-driver", "clusters-operator"],
+    )
+    def test_config_daemon_lands_on_nodes_without_a_role(
+        self, operator: dict[str, Any] | None, labels: dict[str, str]
+    ) -> None:
+        """Without a selector it wants node-role.kubernetes.io/worker, which kubeadm never sets."""
+        spoilt = raw("sriov-roce-roce-existing")
+        spoilt["fabric"]["network_operator"] = operator
+        of = parse(spoilt, where="a case")
+        assert isinstance(of.fabric, SriovRoceFabric)
+        assert sriov.operator_config(of.fabric)["configDaemonNodeSelector"] == labels
 
     def test_virtual_functions_wait_for_the_operators_own_driver(self) -> None:
         of = stack("sriov-roce-roce-existing")
