@@ -238,9 +238,13 @@ class BaseFabric(Model):
 
     # -- what nodes have and prove ----------------------------------------------------------------
 
-    def node_interfaces(self) -> tuple[str, ...]:
-        """Return the nodes' interfaces of the rails."""
+    def rail_interfaces(self) -> tuple[tuple[str, ...], ...]:
+        """Return the names that each rail's interface may have on a node, by rail."""
         return ()
+
+    def node_interfaces(self) -> tuple[str, ...]:
+        """Return the nodes' interfaces of the rails, by every name."""
+        return tuple(dict.fromkeys(name for names in self.rail_interfaces() for name in names))
 
     @property
     def node_mtu(self) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -99,6 +99,8 @@ class Rail(Addresses):
 class NicRail(Addresses):
     """One rail on the NIC of the nodes' interfaces ``pf_names``, or on its virtual functions.
 
+    ``pf_names`` has the name of the rail's NIC on each kind of machine; a node must have one of
+    them.
     ``resource`` is the short name under which the SR-IOV device plugin advertises them; None
     derives it from the rail's name. Verbs need no address on InfiniBand; ``subnet`` gives the
     interface one.
@@ -243,9 +245,9 @@ class RailedFabric(BaseFabric):
         """Return the network operator, if the stack installs it."""
         return ("network-operator",) if self.network_operator is not None else ()
 
-    def node_interfaces(self) -> tuple[str, ...]:
-        """Return the nodes' interfaces of the rails."""
-        return tuple(dict.fromkeys(name for rail in self.lanes for name in rail.interfaces))
+    def rail_interfaces(self) -> tuple[tuple[str, ...], ...]:
+        """Return the names of each rail's interface: one, or several where machines differ."""
+        return tuple(rail.interfaces for rail in self.lanes)
 
     def pod_rails(self) -> tuple[RailInterface, ...]:
         """Return one interface per rail, from ``net1`` on."""
@@ -479,12 +481,14 @@ class SharedDevices(RailedFabric):
 
     ``resource`` is what the plugin advertises, ``shares`` how many pods of a node may hold one.
     ``hcas`` are the node's RDMA devices of this fabric, which pods see among all others; None
-    takes the catalogue's.
+    takes the catalogue's. ``hcas_by_machine`` is instance type -> those of such nodes, where they
+    differ from ``hcas``.
     """
 
     resource: Resource = "rdma/rdma_shared_device_a"
     shares: Positive = 63
     hcas: tuple[Hca, ...] | None = Field(default=None, min_length=1)
+    hcas_by_machine: dict[str, tuple[Hca, ...]] = Field(default_factory=dict)
 
     def device_names(self, device: DeviceResource) -> tuple[str, ...]:  # noqa: ARG002 - the one
         """Return the plugin's one resource."""
@@ -501,14 +505,14 @@ class SharedDevices(RailedFabric):
 
     def nccl_hcas(self, machine: Machine) -> tuple[str, ...]:
         """Return the stack's list, or the catalogue's."""
-        return self.hcas or machine.hcas
+        return self.hcas_by_machine.get(machine.name) or self.hcas or machine.hcas
 
     def checks(self) -> tuple[Check, ...]:
         """Return the checks: one listed HCA per NIC, and shares for every pod."""
         return (*super().checks(), self._listed, self._shares)
 
     def _listed(self, site: FabricSite) -> Iterator[Problem]:
-        yield from listed_hcas(self.hcas, site)
+        yield from listed_hcas(self.hcas, self.hcas_by_machine, site)
 
     def _shares(self, _: FabricSite) -> Iterator[Problem]:
         if self.pods_per_node is not None and self.pods_per_node > self.shares:
@@ -518,15 +522,30 @@ class SharedDevices(RailedFabric):
             )
 
 
-def listed_hcas(given: tuple[str, ...] | None, site: FabricSite) -> Iterator[Problem]:
+def listed_hcas(
+    common: tuple[str, ...] | None, by_machine: Mapping[str, tuple[str, ...]], site: FabricSite
+) -> Iterator[Problem]:
     """Yield a problem unless the fabric's RDMA devices are named, as pods see all of a node."""
-    for index, name in enumerate(given or ()):
-        if name in (given or ())[:index]:
-            yield f"fabric.hcas[{index}]", f"{name!r} is there twice"
+    lists = {"fabric.hcas": common or ()}
+    lists |= {f"fabric.hcas_by_machine.{name}": names for name, names in by_machine.items()}
+    for path, names in lists.items():
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                yield f"{path}[{index}]", f"{name!r} is there twice"
+    machines = {pool.machine.name for pool in site.pools}
+    for name in by_machine:
+        if machines and name not in machines:
+            yield (
+                f"fabric.hcas_by_machine.{name}",
+                f"{name!r} is no instance type of a pool; these are: {', '.join(sorted(machines))}",
+            )
     for pool in site.pools:
+        given = by_machine.get(pool.machine.name, common)
         if given is not None:
             if len(given) != len(pool.machine.nics):
-                yield "fabric.hcas", _miscounted(given, pool)
+                own = pool.machine.name in by_machine
+                path = f"fabric.hcas_by_machine.{pool.machine.name}" if own else "fabric.hcas"
+                yield path, _miscounted(given, pool)
         # A lab's bridge has no rate and no device.
         elif any(nic.rate_gbps for nic in pool.machine.nics) and not pool.machine.hcas:
             yield (

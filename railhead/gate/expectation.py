@@ -10,10 +10,14 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Interface:
-    """A network interface of the node for a rail; ``mtu`` is the least, in bytes."""
+    """A network interface of the node for a rail; ``mtu`` is the least, in bytes.
+
+    ``others`` are names that it has on other machines of the stack: of all, one must be there.
+    """
 
     name: str
     mtu: int = 0
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +111,10 @@ class Expectation:
         """
         try:
             data: dict[str, Any] = json.loads(text)
-            data["interfaces"] = tuple(Interface(**i) for i in data.get("interfaces", ()))
+            data["interfaces"] = tuple(
+                Interface(**(i | {"others": tuple(i.get("others", ()))}))
+                for i in data.get("interfaces", ())
+            )
             data["devices"] = tuple(data.get("devices", ()))
             if plugin := data.get("plugin"):
                 lists = {key: tuple(plugin.get(key, ())) for key in ("libraries", "devices")}

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from railhead.base.finding import Finding
 from railhead.gate.dcb import Dcb
-from railhead.gate.expectation import Expectation
+from railhead.gate.expectation import Expectation, Interface
 
 #: The folder of a node in which what sets it up at boot leaves its results.
 RESULTS = "/run/railhead"
@@ -79,6 +79,17 @@ def link_of(path: Path) -> str:
         return path.readlink().name
     except OSError:
         return ""
+
+
+def named(node: Node, expected: Expectation) -> tuple[Interface, ...]:
+    """Return the rails' interfaces by the names that this node has; the first where it has none."""
+    net = node.sys / "class" / "net"
+    return tuple(
+        replace(interface, name=name)
+        for interface in expected.interfaces
+        for name in [n for n in (interface.name, *interface.others) if (net / n).exists()]
+        or [interface.name]
+    )
 
 
 def absent(subject: str, expected: Expectation, text: str, remedy: str) -> Finding:

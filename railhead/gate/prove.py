@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from railhead.base.finding import Finding, checks_in
 from railhead.gate import proofs
 from railhead.gate.expectation import Expectation
-from railhead.gate.node import Node
+from railhead.gate.node import Node, named
 
 
 def evaluate(node: Node, expected: Expectation) -> tuple[Finding, ...]:
     """Return all findings, in the order in which one would look for a fault; never empty."""
+    expected = replace(expected, interfaces=named(node, expected))
     findings = tuple(f for proof in checks_in(proofs) for f in proof.prove(node, expected))
     return findings or (
         Finding(

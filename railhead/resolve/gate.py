@@ -48,7 +48,10 @@ def expectation(cluster: Cluster, pool: Pool) -> Expectation:
         fabric=f"{fabric.kind} in mode {fabric.mode}",
         nics=len(machine.nics) if verbs else 0,
         devices=fabric.nccl_hcas(machine) if verbs else (),
-        interfaces=tuple(Interface(name=name, mtu=mtu) for name in fabric.node_interfaces()),
+        interfaces=tuple(
+            Interface(name=names[0], mtu=mtu, others=names[1:])
+            for names in fabric.rail_interfaces()
+        ),
         driver=row.driver,
         link_layer=row.link_layer if verbs else None,
         rate_gbps=rate if verbs and row.link_layer else 0,

@@ -211,7 +211,8 @@ def fabric(case: Case) -> dict[str, Any]:
         rails = list(_rails(case, pf_names=("ens{}np0",)))
         return raw | railed | {"rails": rails, "sriov": sriov}
     if case.mode == "host-device":
-        return raw | railed | {"rails": list(_rails(case, pf_names=("ens{}np0",)))}
+        rails = list(_rails(case, pf_names=("ens{}np0",), pci_addresses=("0000:{}b:00.0",)))
+        return raw | railed | {"rails": rails}
     if case.mode == "provider-native":
         return raw | {"resource": "rdma/ib", "per_pod": 1, "hcas": hcas}
     if case.mode == "dranet":

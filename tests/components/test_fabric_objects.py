@@ -140,7 +140,7 @@ class TestDrivers:
     def test_config_daemon_lands_on_nodes_without_a_role(
         self, operator: dict[str, Any] | None, labels: dict[str, str]
     ) -> None:
-        """Without a selector it wants node-role.kubernetes.io/worker, which kubeadm never sets."""
+        """No selector means the role worker, which kubeadm, RKE2 and K3s never set."""
         spoilt = raw("sriov-roce-roce-existing")
         spoilt["fabric"]["network_operator"] = operator
         of = parse(spoilt, where="a case")
@@ -229,7 +229,10 @@ class TestDevicePlugins:
         assert [r["resourceName"] for r in config["resourceList"]] == [
             f"rail_{i}" for i in range(8)
         ]
-        assert all(r["selectors"]["isRdma"] for r in config["resourceList"])
+        # By pfNames the plugin finds no NIC that is not a virtual function.
+        assert [r["selectors"] for r in config["resourceList"]] == [
+            {"pciAddresses": [f"0000:{i}b:00.0"], "isRdma": True} for i in range(8)
+        ]
 
     @pytest.mark.parametrize(("gpus", "efa", "pages"), [(8, 32, 5120), (4, 16, 2560), (1, 4, 640)])
     def test_a_part_of_a_node_gets_its_part_of_the_nics(

@@ -93,6 +93,52 @@ class TestExpectation:
         assert result.interfaces == tuple(Interface(name=f"rail{i}", mtu=9000) for i in range(8))
         assert result.devices == MACHINES["dgx-h100"].hcas
 
+    def test_each_generation_of_nodes_has_its_own_names(self) -> None:
+        pools = [
+            {
+                "name": name,
+                "instance_type": f"hgx-{name}",
+                "nodes": 2,
+                "node_selector": {"railhead.dev/pool": name},
+            }
+            for name in ("h100", "b200")
+        ]
+        platform = {"kind": "existing", "kubeconfig": "/etc/kubeconfig"}
+        names = {f"hgx-{name}": [f"{name}_{i}" for i in range(8)] for name in ("h100", "b200")}
+        fabric = roce() | {"hcas_by_machine": names}
+        queues = [
+            {"name": "q", "namespace": "training", "cluster_queue": "q", "pools": ["h100", "b200"]}
+        ]
+        runtimes = [
+            {"name": "t", "framework": "torch", "image": "x:1", "pool": "h100", "cpu": "4"}
+            | {"memory": "8Gi"}
+        ]
+        cluster = parsed(
+            platform=platform, pools=pools, fabric=fabric, queues=queues, runtimes=runtimes
+        )
+        for pool in cluster.pools:
+            assert expectation(cluster, pool).devices == tuple(names[pool.instance_type])
+        functions = {
+            "kind": "roce",
+            "mode": "sriov-roce",
+            "cluster_ranges": ["10.0.0.0/8"],
+            "ipam": {"kind": "nv-ipam"},
+            "network_operator": {},
+            "rails": [
+                {"name": f"rail-{i}", "subnet": f"192.168.{i}.0/24"}
+                | {"pf_names": [f"ens{i}np0", f"eth{i}"]}
+                for i in range(8)
+            ],
+        }
+        cluster = parsed(
+            platform=platform, pools=pools, fabric=functions, queues=queues, runtimes=runtimes
+        )
+        for pool in cluster.pools:
+            rails = expectation(cluster, pool).interfaces
+            assert [(rail.name, rail.others) for rail in rails] == [
+                (f"ens{i}np0", (f"eth{i}",)) for i in range(8)
+            ]
+
     def test_the_site_says_what_only_it_knows(self) -> None:
         gate = {"gpudirect": "none", "priority": 5, "ecn": False}
         cluster = onprem(roce(), gate=gate)

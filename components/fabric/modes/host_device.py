@@ -10,8 +10,8 @@ from railhead.catalog.versions import Controller
 from railhead.components.fabric import cni
 from railhead.components.fabric.network_operator import image
 from railhead.components.fabric.railed import RailedObjects
-from railhead.fabric.modes.host_device import HostDeviceFabric
-from railhead.fabric.railed import DEVICE_PREFIX, NicRail
+from railhead.fabric.modes.host_device import HostDeviceFabric, WholeNicRail
+from railhead.fabric.railed import DEVICE_PREFIX
 
 
 def host_devices(fabric: HostDeviceFabric) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def host_devices(fabric: HostDeviceFabric) -> dict[str, Any]:
             {
                 "resourcePrefix": DEVICE_PREFIX,
                 "resourceName": rail.short_resource,
-                "selectors": {"pfNames": list(rail.pf_names), "isRdma": True},
+                "selectors": {"pciAddresses": list(rail.pci_addresses), "isRdma": True},
             }
             for rail in fabric.rails
         ]
@@ -39,11 +39,11 @@ class HostDeviceObjects(RailedObjects):
         config = {"config": json.dumps(host_devices(fabric), sort_keys=True)}
         return {"sriovDevicePlugin": plugin | config}
 
-    def plugin(self, rail: NicRail, fabric: HostDeviceFabric) -> dict[str, Any]:
+    def plugin(self, rail: WholeNicRail, fabric: HostDeviceFabric) -> dict[str, Any]:
         """Multus passes the NIC that the pod was given, where a device plugin gives it."""
         return {"type": "host-device"} | ({} if fabric.resources else {"device": rail.pf_names[0]})
 
-    def annotations(self, rail: NicRail, fabric: HostDeviceFabric) -> dict[str, str]:
+    def annotations(self, rail: WholeNicRail, fabric: HostDeviceFabric) -> dict[str, str]:
         """Return the annotation that ties a pod's device to the network."""
         if not fabric.resources:
             return {}

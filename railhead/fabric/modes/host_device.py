@@ -3,14 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from railhead.base.fields import matching
+from railhead.base.sections import each, known
 from railhead.catalog.parts import DeviceResource
 from railhead.fabric.mode import Mode
 from railhead.fabric.railed import IPC_LOCK, OPERATOR, NicRail, RailDevices, one_a_rail
 from railhead.fabric.site import Check, FabricSite, Problem
+
+PciAddress = Annotated[
+    str,
+    matching(
+        r"^[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$",
+        "a PCI address as `lspci -D` prints it, such as '0000:1b:00.0'",
+    ),
+]
+
+
+class WholeNicRail(NicRail):
+    """One rail on the whole NIC of the nodes' interfaces ``pf_names``.
+
+    ``pci_addresses`` are the NIC's, by which the device plugin finds it: its ``pfNames`` and
+    ``rootDevices`` match virtual functions alone (sriov-network-device-plugin v3.6.2 to v3.9.0,
+    pkg/utils/utils.go, GetPfName). Several where machines differ.
+    """
+
+    pci_addresses: tuple[PciAddress, ...] = ()
 
 
 class HostDeviceFabric(RailDevices):
@@ -41,7 +62,7 @@ class HostDeviceFabric(RailDevices):
     )
 
     mode: Literal["host-device"]
-    rails: tuple[NicRail, ...] = Field(min_length=1)
+    rails: tuple[WholeNicRail, ...] = Field(min_length=1)
     resources: bool = True
 
     def device_names(self, device: DeviceResource) -> tuple[str, ...]:
@@ -69,6 +90,18 @@ class HostDeviceFabric(RailDevices):
                 "fabric.resources",
                 f"must be false in the {site.platform}: it has no device plugin for NICs",
             )
+        taken: dict[str, str] = {}
+        for path, rail in each(self.rails if self.resources else (), "fabric.rails"):
+            addresses = known(getattr, rail, "pci_addresses", None)
+            if addresses == ():
+                yield (
+                    f"{path}.pci_addresses",
+                    "is missing: the device plugin finds a whole NIC by its PCI address alone; "
+                    "`ethtool -i` prints it on a node (bus-info)",
+                )
+            for address in addresses or ():
+                if taken.setdefault(address, path) != path:
+                    yield f"{path}.pci_addresses", f"{address!r} is of {taken[address]} already"
 
 
 CONFIG = HostDeviceFabric

@@ -25,7 +25,8 @@ class ProviderFabric(BaseFabric):
     virtual functions on OKE. ``devices`` is how many a node has, None one for each NIC.
     ``per_pod`` is what every pod requests if one device opens all NICs; None gives a pod its
     share, by its GPUs. ``hcas`` are the node's RDMA devices of this fabric, None the catalogue's,
-    if pods see those of the whole node. ``host_network`` puts pods into the node's network
+    if pods see those of the whole node; ``hcas_by_machine`` is instance type -> those of such
+    nodes, where they differ. ``host_network`` puts pods into the node's network
     namespace, if the provider has no other way to the NICs' addresses (OKE without virtual
     functions): ``pod_interface`` is then the node's, and network policies do not apply to pods.
     """
@@ -57,6 +58,7 @@ class ProviderFabric(BaseFabric):
     devices: Positive | None = None
     per_pod: Positive | None = None
     hcas: tuple[Hca, ...] | None = Field(default=None, min_length=1)
+    hcas_by_machine: dict[str, tuple[Hca, ...]] = Field(default_factory=dict)
     host_network: bool = False
 
     def device_names(self, device: DeviceResource) -> tuple[str, ...]:  # noqa: ARG002 - the one
@@ -73,7 +75,8 @@ class ProviderFabric(BaseFabric):
 
     def nccl_hcas(self, machine: Machine) -> tuple[str, ...]:
         """Return the list, if a pod sees the devices of its whole node."""
-        return self.hcas or (machine.hcas if self._sees_all else ())
+        given = self.hcas_by_machine.get(machine.name) or self.hcas
+        return given or (machine.hcas if self._sees_all else ())
 
     @property
     def _sees_all(self) -> bool:
@@ -107,8 +110,8 @@ class ProviderFabric(BaseFabric):
                 )
 
     def _names(self, site: FabricSite) -> Iterator[Problem]:
-        if self._sees_all or self.hcas is not None:
-            yield from listed_hcas(self.hcas, site)
+        if self._sees_all or self.hcas is not None or self.hcas_by_machine:
+            yield from listed_hcas(self.hcas, self.hcas_by_machine, site)
 
 
 CONFIG = ProviderFabric

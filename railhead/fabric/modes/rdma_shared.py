@@ -15,7 +15,8 @@ class RdmaSharedFabric(SharedDevices):
 
     ``resource`` is what the plugin advertises, ``shares`` how many pods of a node may hold one.
     ``hcas`` are the node's RDMA devices of this fabric, which pods see among all others; None
-    takes the catalogue's.
+    takes the catalogue's. ``hcas_by_machine`` is instance type -> those of such nodes, where they
+    differ from ``hcas``.
     """
 
     row: ClassVar[Mode] = Mode(

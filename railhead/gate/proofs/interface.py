@@ -23,7 +23,7 @@ def _interface(node: Node, expected: Expectation, interface: Interface) -> Findi
         return absent(
             subject,
             expected,
-            "the node has no such interface",
+            f"the node has no such interface{_nor(interface)}",
             "correct the rail's interface in the stack's file, or give the NIC its name back "
             "(udev, netplan); `ip link` on the node lists what there is",
         )
@@ -56,6 +56,10 @@ def _interface(node: Node, expected: Expectation, interface: Interface) -> Findi
             "in its network configuration; or a smaller fabric.mtu in the stack's file",
         )
     return Finding(name=subject, passed=True, text=f"up, MTU {mtu}")
+
+
+def _nor(interface: Interface) -> str:
+    return f", nor {', '.join(interface.others)}" if interface.others else ""
 
 
 def _switched_on(directory: Path) -> bool:

@@ -78,6 +78,23 @@ def failed(tree: Tree, expected: Expectation) -> list[Finding]:
     return [f for f in evaluate(tree.node(), expected) if f.passed is False]
 
 
+def test_a_rail_has_one_of_its_names_on_each_machine(tmp_path: Path) -> None:
+    """Two generations of nodes in one stack: each has its own names of the eight NICs."""
+    tree = trees.roce(tmp_path)
+    both = tuple(
+        Interface(name=f"ens{i}np0", mtu=9000, others=(rail.name,)) for i, rail in enumerate(RAILS)
+    )
+    expected = Expectation.from_json(replace(ROCE, interfaces=both).to_json())
+    assert expected.interfaces == both
+    assert failed(tree, expected) == []
+    assert {f.name for f in evaluate(tree.node(), expected)} == {
+        f.name for f in evaluate(tree.node(), ROCE)
+    }
+    neither = replace(ROCE, interfaces=(Interface(name="ens0np0", others=("ens9np0",)),))
+    (finding,) = [f for f in failed(tree, neither) if f.name == "interface ens0np0"]
+    assert finding.text == "the node has no such interface, nor ens9np0"
+
+
 @pytest.mark.parametrize("name", NODES)
 def test_a_node_as_it_should_be_is_proven(tmp_path: Path, name: str) -> None:
     make, expected = NODES[name]
