@@ -13,11 +13,12 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from railhead.base.errors import NotFoundError, PrerequisiteError, RailheadError, TimedOutError
+from railhead.config.files import project_folder
 from railhead.lab import artifacts
 from railhead.lab.recorders.workspace import policy_pack, workspace
 
@@ -54,13 +55,18 @@ class Violation:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A first preview of a stack, in the order of its tree."""
+    """A first preview of a stack, in the order of its tree.
+
+    ``states`` has each resource's planned state by URN, as `pulumi preview --json` gives it
+    (``newState``): inputs, dependencies, protection, the lines of the program that make it.
+    """
 
     stack: str
     resources: tuple[PlannedResource, ...]
     violations: tuple[Violation, ...]
     judged: bool
     seconds: float
+    states: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def made(self) -> tuple[PlannedResource, ...]:
@@ -76,26 +82,35 @@ def checkout_of(file: Path) -> Path:
     """Return the project that a stack's file belongs to, or that the current folder is in.
 
     Raises:
-        NotFoundError: neither is in a checkout of Railhead.
+        NotFoundError: neither is in a Pulumi project with a program.
     """
     for start in (file.absolute().parent, Path.cwd()):
-        for folder in (start, *start.parents):
-            if all((folder / n).exists() for n in ("Pulumi.yaml", "__main__.py", "components")):
-                return folder
+        folder = project_folder(start)
+        if folder is not None and (folder / "__main__.py").is_file():
+            return folder
     raise NotFoundError(
-        f"{file} is in no checkout of Railhead, whose program a plan runs",
-        remedy="run it in the checkout, where Pulumi.yaml and components are",
+        f"{file} is in no project whose program could run: neither its folder nor one above has a "
+        "Pulumi.yaml and a __main__.py",
+        remedy="run it in the project's folder, or make a project with `railhead new DIR`",
     )
 
 
-def plan(stack: str, file: Path, *, progress: Callable[[int], None], policies: bool = True) -> Plan:
+def plan(
+    stack: str,
+    file: Path,
+    *,
+    progress: Callable[[int], None],
+    policies: bool = True,
+    pack_of: Path | None = None,
+) -> Plan:
     """Preview the stack of ``file`` on a state that is empty.
 
     Args:
         stack: its name.
         file: its file; the checkout around it has the program.
         progress: called with the number of resources that the engine has reached.
-        policies: whether the checkout's policy pack judges the plan.
+        policies: whether a policy pack judges the plan.
+        pack_of: the checkout whose pack that is, with its own Railhead; default: the program's.
 
     Raises:
         PrerequisiteError: there is no `pulumi`.
@@ -117,18 +132,18 @@ def plan(stack: str, file: Path, *, progress: Callable[[int], None], policies: b
         events.touch()
         # The flag is one of those that the engine hides unless this is set.
         environment = {**laid.environment, "PULUMI_DEBUG_COMMANDS": "1"}
-        preview = ["preview", "--event-log", str(events), "--suppress-progress"]
+        preview = ["preview", "--json", "--event-log", str(events)]
         if policies:
-            preview += ["--policy-pack", str(policy_pack(folder, checkout))]
-        start, status = time.monotonic(), 0
+            preview += ["--policy-pack", str(policy_pack(folder, pack_of or checkout))]
+        start, status, steps = time.monotonic(), 0, folder / "steps.json"
         for words in (["stack", "init", stack], preview):
             status = _run(
-                [str(pulumi), *words], laid.project, environment, output, events, progress
+                [str(pulumi), *words], laid.project, environment, (steps, output), events, progress
             )
         results = list(_events(events))
         violations = tuple(_violations(results))
         if status and not any(v.mandatory for v in violations):
-            text = "\n".join(_diagnostics(results)) or output.read_text(errors="replace").strip()
+            text = "\n".join(_diagnostics(results)) or _printed(steps, output)
             raise RailheadError(
                 f"the preview of {stack} failed:\n{text[-2000:]}",
                 remedy="mend what it names; `railhead config check` finds mistakes in the file",
@@ -139,6 +154,7 @@ def plan(stack: str, file: Path, *, progress: Callable[[int], None], policies: b
             violations=violations,
             judged=policies,
             seconds=time.monotonic() - start,
+            states=_states(steps),
         )
 
 
@@ -146,19 +162,19 @@ def _run(
     command: list[str],
     project: Path,
     environment: Mapping[str, str],
-    output: Path,
+    streams: tuple[Path, Path],
     events: Path,
     progress: Callable[[int], None],
 ) -> int:
     deadline = time.monotonic() + LIMIT_S
-    with output.open("ab") as stream:
+    with streams[0].open("wb") as out, streams[1].open("ab") as error:
         process = subprocess.Popen(
             [*command, "--non-interactive"],
             cwd=project,
             env=dict(environment),
             stdin=subprocess.DEVNULL,
-            stdout=stream,
-            stderr=subprocess.STDOUT,
+            stdout=out,
+            stderr=error,
         )
         try:
             while process.poll() is None:
@@ -184,6 +200,20 @@ def _events(file: Path) -> Iterator[dict[str, Any]]:
             continue
         if isinstance(event, dict):
             yield event
+
+
+def _printed(*files: Path) -> str:
+    return "\n".join(file.read_text(errors="replace").strip() for file in files)
+
+
+def _states(steps: Path) -> dict[str, dict[str, Any]]:
+    """Return the planned states by URN; none if the preview printed no document."""
+    try:
+        document = json.loads(steps.read_text(errors="replace"))
+    except ValueError:
+        return {}
+    rows = (step.get("newState") for step in document.get("steps", ()))
+    return {row["urn"]: row for row in rows if row}
 
 
 def _diagnostics(events: list[dict[str, Any]]) -> Iterator[str]:

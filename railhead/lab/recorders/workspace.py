@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from collections.abc import Mapping
@@ -11,11 +12,17 @@ from typing import Any
 
 import yaml
 
+import railhead
 from railhead.catalog import digests, own
 from railhead.catalog.versions import COMBINATIONS, ModuleChart
 from railhead.lab.engine.install import install as install_stand_ins
+from railhead.lab.recorders.answers import SECTION
 from railhead.lab.recorders.install import install as install_recorders
 from railhead.lab.recorders.recording import JOURNAL
+
+#: What makes a folder a policy pack, and what one of a team's own reads from beside it.
+PACK_FILE = "PulumiPolicy.yaml"
+POLICIES_FILE = "policies.yaml"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +38,10 @@ class Workspace:
 def workspace(folder: Path, *, checkout: Path, stack: str, file: Path, pulumi: Path) -> Workspace:
     """Lay out ``folder``, which is empty, for the stack of ``file``; no secret of it is copied.
 
-    The program is the checkout's own `__main__.py` and components; the state, Pulumi's home and
-    the home directory are in ``folder``, so nothing of the user's is read or written.
+    The program is that of the project ``checkout``, and so is what its `__main__.py` imports from
+    beside it: in a checkout of Railhead the components, elsewhere they are the installed ones. The
+    state, Pulumi's home and the home directory are in ``folder``, so nothing of the user's is read
+    or written.
     """
     for name in ("project/stacks", "state", "home/.kube", "plugins", "cache"):
         (folder / name).mkdir(parents=True)
@@ -42,6 +51,7 @@ def workspace(folder: Path, *, checkout: Path, stack: str, file: Path, pulumi: P
     # Without the virtual environment: the stand-in's own interpreter has everything.
     settings = yaml.safe_load((checkout / "Pulumi.yaml").read_text())
     settings["runtime"] = "python"
+    settings["stackConfigDir"] = "stacks"
     settings.pop("backend", None)
     (project / "Pulumi.yaml").write_text(yaml.safe_dump(settings))
     given = yaml.safe_load(file.read_text())
@@ -52,6 +62,8 @@ def workspace(folder: Path, *, checkout: Path, stack: str, file: Path, pulumi: P
         platform["kubeconfig"] = "~/.kube/config"
     stack_file = project / "stacks" / f"Pulumi.{stack}.yaml"
     stack_file.write_text(yaml.safe_dump({"config": plain}, sort_keys=False))
+    section = folder / "section.json"
+    section.write_text(json.dumps(plain["railhead:cluster"], default=str))
     for beside in (own.FILE, digests.FILE):
         if (there := file.parent / beside).is_file():
             shutil.copy(there, stack_file.parent)
@@ -74,7 +86,8 @@ def workspace(folder: Path, *, checkout: Path, stack: str, file: Path, pulumi: P
             "RAILHEAD_CACHE": str(folder / "cache"),
             "AWS_REGION": "us-east-1",
             JOURNAL: str(journal),
-            # The checkout's code, whichever one the virtual environment was made for.
+            SECTION: str(section),
+            # The project's code, whichever one the virtual environment was made for.
             "PYTHONPATH": str(checkout),
             "LANG": "C.UTF-8",
         },
@@ -86,13 +99,28 @@ def _secret(value: Any) -> bool:
 
 
 def policy_pack(folder: Path, checkout: Path) -> Path:
-    """Return the checkout's policy pack, run by this interpreter; made in ``folder``."""
-    pack = folder / "pack"
-    pack.mkdir()
-    settings = yaml.safe_load((checkout / "policies" / "PulumiPolicy.yaml").read_text())
+    """Return the project's policy pack, run by this interpreter; made in ``folder``.
+
+    In a checkout it imports the Railhead of the same checkout: what is beside a pack comes first
+    there. A project without a pack is judged by the one that is installed.
+    """
+    own = checkout / "policies"
+    source = own if (own / PACK_FILE).is_file() else Path(railhead.__file__).parent / "policies"
+    judge = folder / "judge"
+    pack = judge / "policies"
+    if (source / "__init__.py").is_file():
+        # A package, whose modules are imported by their names.
+        pack.mkdir(parents=True)
+        shutil.copy(source / "__main__.py", pack)
+    else:
+        shutil.copytree(source, pack, ignore=shutil.ignore_patterns("__pycache__", ".venv"))
+    if (package := checkout.absolute() / "railhead").is_dir():
+        (judge / "railhead").symlink_to(package)
+    if (given := checkout / POLICIES_FILE).is_file():
+        shutil.copy(given, judge)
+    settings = yaml.safe_load((source / PACK_FILE).read_text())
     settings["runtime"] = "python"
-    (pack / "PulumiPolicy.yaml").write_text(yaml.safe_dump(settings))
-    shutil.copy(checkout / "policies" / "__main__.py", pack)
+    (pack / PACK_FILE).write_text(yaml.safe_dump(settings))
     return pack
 
 
