@@ -251,8 +251,11 @@ class BaseFabric(Model):
         """The MTU of those interfaces in bytes; None leaves them alone."""
         return None
 
-    def taken_down_for(self) -> dict[str, Any]:
-        """Return the settings that its operator changes on nodes only after their pods are gone."""
+    def taken_down_for(self, most_gpus: int) -> dict[str, Any]:  # noqa: ARG002 - each mode's own
+        """Return the settings whose change ends the jobs of nodes, or takes their network.
+
+        ``most_gpus`` are those of the largest machine.
+        """
         return {}
 
     @property

@@ -151,6 +151,11 @@ class NvIpam(Model):
         """Return the number of pod addresses of a node that runs ``pods`` at once."""
         return self.per_node or 2 * pods
 
+    def part(self, pods: int) -> int:
+        """Return the number of addresses in a node's part of a rail, before a gateway's."""
+        each = self.addresses(pods)
+        return each if self.pool == "block" else 1 << (each + 2).bit_length()
+
     def prefix_length(self, network: Network, pods: int) -> int:
         """Return the prefix length of a node's part: addresses, network, gateway, broadcast."""
         return network.max_prefixlen - (self.addresses(pods) + 2).bit_length()
@@ -274,6 +279,26 @@ class RailedFabric(BaseFabric):
     def pods_at_once(self, most: int) -> int:
         """Return the stack's number, or one pod per GPU."""
         return self.pods_per_node or most
+
+    def taken_down_for(self, most_gpus: int) -> dict[str, Any]:
+        """Return what nv-ipam cuts the nodes' parts by.
+
+        A changed size or subnet makes it drop every part and cut new ones, by sorted names, while
+        pods still hold addresses of the old ones: two pods then have one address
+        (nvidia-k8s-ipam v0.4.0, pkg/ipam-controller/allocator, checkAllocation).
+        """
+        if not isinstance(self.ipam, NvIpam):
+            return {}
+        return {
+            "fabric.ipam.pool": self.ipam.pool,
+            "addresses of a node on each rail (fabric.ipam.per_node)": self.ipam.part(
+                self.pods_at_once(most_gpus)
+            ),
+        } | {
+            f"subnet of rail {rail.name}": f"{rail.subnet}{' by a router' * bool(rail.gateway)}"
+            for rail in self.lanes
+            if rail.subnet is not None
+        }
 
     def checks(self) -> tuple[Check, ...]:
         """Return the checks of rails and addresses."""

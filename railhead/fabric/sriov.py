@@ -43,9 +43,9 @@ class SriovFabric(RailDevices):
 
     sriov: SriovConfig = SriovConfig()
 
-    def taken_down_for(self) -> dict[str, Any]:
-        """Return a policy's NICs and functions (sriov-network-operator, pkg/daemon: drain)."""
-        return {
+    def taken_down_for(self, most_gpus: int) -> dict[str, Any]:
+        """Return a policy's NICs and functions too (sriov-network-operator, pkg/daemon: drain)."""
+        return super().taken_down_for(most_gpus) | {
             "fabric.sriov.vfs": self.sriov.vfs,
             "fabric.node_mtu": self.node_mtu,
             "NICs of fabric.rails": " ".join(

@@ -109,7 +109,8 @@ def _made(cluster: Cluster) -> contract.Made:
     """Return what the platform created, and what the fabric's operator takes nodes down for."""
     platform = platform_of(cluster)
     made = asdict(platform.made(cluster))
-    by_fabric = cluster.fabric.taken_down_for()
+    most_gpus = max(MACHINES[pool.instance_type].gpus for pool in cluster.pools)
+    by_fabric = cluster.fabric.taken_down_for(most_gpus)
     for pool in cluster.pools:
         nodes = made["pools"].setdefault(pool.name, {})
         nodes["fixed"] = {**nodes.get("fixed", {}), **by_fabric}

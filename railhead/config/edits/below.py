@@ -77,7 +77,12 @@ def _nodes(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
                 kind="pool",
                 name=name,
                 loses=("jobs",),
-                tells=f"would lose nodes that it has, with the jobs on them: {', '.join(losses)}",
+                tells=(
+                    "would end the jobs on its nodes, or take their network: "
+                    if after.standing
+                    else "would lose nodes that it has, with the jobs on them: "
+                )
+                + ", ".join(losses),
                 way="let its jobs end first, or add a pool beside it",
             )
 

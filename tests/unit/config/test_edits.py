@@ -333,6 +333,32 @@ BELOW: dict[str, tuple[str, Change, str, list[dict[str, Any]]]] = {
         "fabric.sriov.vfs 1 to 8",
         [H100],
     ),
+    "addresses of a node": (
+        "onprem-roce-shared",
+        lambda raw: raw["fabric"]["ipam"].update(per_node=24),
+        "addresses of a node on each rail (fabric.ipam.per_node) 16 to 24",
+        [H200],
+    ),
+    "more pods on a node": (
+        "onprem-roce-shared",
+        lambda raw: (raw["fabric"]["ipam"].pop("per_node"), raw["fabric"].update(pods_per_node=4)),
+        "(fabric.ipam.per_node) 16 to 8",
+        [H200],
+    ),
+    "a rail's subnet": (
+        "onprem-roce-shared",
+        lambda raw: raw["fabric"]["rails"][7].update(
+            subnet="192.168.32.0/22", range_end="192.168.35.191"
+        ),
+        "subnet of rail rail-7 192.168.28.0/22 to 192.168.32.0/22",
+        [H200],
+    ),
+    "a router of a rail": (
+        "onprem-roce-shared",
+        lambda raw: raw["fabric"]["rails"][0].update(gateway="192.168.3.190"),
+        "subnet of rail rail-0 192.168.0.0/22 to 192.168.0.0/22 by a router",
+        [H200],
+    ),
     "a server of NFS": (
         "onprem-roce-shared",
         lambda raw: raw["platform"]["nfs"]["classes"][0].update(server="nfs2.example.com"),
