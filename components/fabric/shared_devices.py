@@ -23,10 +23,12 @@ def plugin_policy(fabric: SharedDevices, operator: Controller) -> dict[str, Any]
 def shared_devices(fabric: SharedDevices) -> dict[str, Any]:
     """Return the plugin's own configuration."""
     prefix, _, name = fabric.resource.partition("/")
+    # Without rails every NIC of the fabric's kind; NCCL_IB_HCA says which of them NCCL uses.
+    link = "infiniband" if fabric.kind == "infiniband" else "ether"
     selectors: dict[str, Any] = (
         {"ifNames": list(fabric.node_interfaces())}
         if fabric.rails
-        else {"vendors": [MELLANOX], "linkTypes": ["infiniband"]}
+        else {"vendors": [MELLANOX], "linkTypes": [link]}
     )
     return {
         "configList": [

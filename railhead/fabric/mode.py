@@ -190,17 +190,26 @@ class BaseFabric(Model):
         """Return the interfaces that a pod gets in addition to its pod network's, by rail."""
         return ()
 
-    def annotations(self) -> dict[str, str]:
-        """Return the annotations that bring these interfaces into a pod."""
-        rails = self.pod_rails()
-        if self.row.attachment == "gke":
+    @property
+    def attachment(self) -> Literal["multus", "gke", "claim", "none"]:
+        """How these interfaces come, as :class:`Mode` has it."""
+        return self.row.attachment
+
+    def attached(self, nics: int) -> tuple[RailInterface, ...]:  # noqa: ARG002 - each mode's own
+        """Return the interfaces of a pod that gets ``nics`` of its node's NICs."""
+        return self.pod_rails()
+
+    def annotations(self, nics: int) -> dict[str, str]:
+        """Return the annotations that bring the interfaces of ``nics`` NICs into a pod."""
+        rails = self.attached(nics)
+        if self.attachment == "gke":
             listed = [{"interfaceName": "eth0", "network": GKE_POD_NETWORK}]
             listed += [{"interfaceName": r.interface, "network": r.network} for r in rails]
             return {
                 GKE_DEFAULT_INTERFACE: "eth0",
                 GKE_INTERFACES: json.dumps(listed, separators=(",", ":")),
             }
-        if self.row.attachment != "multus" or not rails:
+        if self.attachment != "multus" or not rails:
             return {}
         networks = [
             {"name": rail.network}

@@ -88,7 +88,6 @@ class FabricDemand:
 def demand(cluster: Cluster) -> FabricDemand:
     """Return what the stack's fabric requires of pods, from the wiring that its runtimes carry."""
     wired = wiring(cluster)
-    mode = cluster.fabric.row
     sidecar = daemon(wired)
     added = sidecar.container["securityContext"]["capabilities"]["add"] if sidecar else []
     claims = _claims(cluster)
@@ -96,8 +95,8 @@ def demand(cluster: Cluster) -> FabricDemand:
         title=f"{cluster.fabric.kind} in mode {cluster.fabric.mode}",
         gpus=tuple(dict.fromkeys(MACHINES[p.instance_type].gpu_resource for p in cluster.pools)),
         devices=tuple(wired.devices),
-        attachment="claim" if claims else mode.attachment,
-        networks=claims or tuple(rail.network for rail in wired.rails),
+        attachment="claim" if claims else cluster.fabric.attachment,
+        networks=claims or tuple(dict.fromkeys(rail.network for rail in wired.rails)),
         annotations=wired.annotations,
         capabilities=(*wired.capabilities, *added),
         host_network=cluster.fabric.node_network,

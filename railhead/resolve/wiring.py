@@ -89,8 +89,8 @@ def wiring(cluster: Cluster, pool: Pool | None = None, gpus: int | None = None) 
         capabilities=tuple(c.name for c in mode.capabilities_on(fabric.kind))
         if fabric.lock_memory
         else (),
-        rails=fabric.pod_rails(),
-        annotations=MappingProxyType(fabric.annotations()),
+        rails=fabric.attached(nics),
+        annotations=MappingProxyType(fabric.annotations(nics)),
         claim=claim_of(cluster, nics),
         host_paths=mode.host_paths_on(fabric.kind),
         hugepages_mib=mode.hugepages_mib * nics,

@@ -73,7 +73,10 @@ _OWN = {
 }
 #: (mode, fabric, platform) -> variant -> what its `fabric` section adds.
 VARIANTS: dict[tuple[str, str, str], dict[str, dict[str, Any]]] = {
-    ("rdma-shared", "roce", "existing"): {"own-networks": _OWN},
+    ("rdma-shared", "roce", "existing"): {
+        "own-networks": _OWN,
+        "host-network": {"rails": [], "host_network": True, "ipam": None, "cluster_ranges": []},
+    },
     ("ipoib", "infiniband", "existing"): {"own-networks": _OWN},
     ("host-device", "roce", "existing"): {"own-networks": _OWN},
     ("sriov-roce", "roce", "existing"): {
@@ -83,7 +86,12 @@ VARIANTS: dict[tuple[str, str, str], dict[str, dict[str, Any]]] = {
         "shared": {"sriov": {"vfs": 4, "rdma_mode": "shared", "drain": True}},
     },
     ("provider-native", "roce", "existing"): {
-        "functions": {"resource": "nvidia.com/rdma-vf", "per_pod": None, "hcas": None},
+        "functions": {
+            "resource": "nvidia.com/rdma-vf",
+            "network": "default/rdma-vf",
+            "per_pod": None,
+            "hcas": None,
+        },
         "host-network": {"resource": "nvidia.com/rdma", "host_network": True},
     },
     ("efa", "efa", "aws"): {"dra": {"allocation": "dra"}},

@@ -22,11 +22,13 @@ from railhead.components.fabric.objects import objects_of
 from railhead.components.fabric.railed import RailedObjects, network_operator_args
 from railhead.config import Cluster, parse
 from railhead.fabric.kinds import FABRICS
+from railhead.fabric.mode import NETWORKS_ANNOTATION
 from railhead.fabric.modes.sriov_roce import SriovRoceFabric
 from railhead.fabric.plugin import NodePlugin
 from railhead.fabric.railed import RailedFabric
 from railhead.fabric.sriov import SriovFabric
 from railhead.machines import MACHINES
+from railhead.resolve import pod_guards
 from railhead.resolve.cluster import resolve
 from railhead.resolve.namespaces import nccl_profile
 from railhead.resolve.wiring import wiring
@@ -547,8 +549,35 @@ class TestProvider:
         wired = wiring(of, gpus=gpus)
         share = len(machine.nics) * gpus // machine.gpus
         assert wired.devices == {"nvidia.com/rdma-vf": share}
+        # As Oracle's manifests: the network once for each function, from the namespace `default`.
+        assert json.loads(wired.annotations[NETWORKS_ANNOTATION]) == [
+            {"name": "rdma-vf", "namespace": "default", "interface": f"net{i + 1}"}
+            for i in range(share)
+        ]
+        guards = pod_guards.demand(of)
+        assert (guards.attachment, guards.networks) == ("multus", ("rdma-vf",))
+        networks = resolve(of).contract.fabric.networks
+        assert {(n.namespace, n.name) for n in networks} == {("default", "rdma-vf")}
         # They are called as the kernel calls them, and there are no others in the pod.
         assert "NCCL_IB_HCA" not in wired.environment
+
+    def test_the_nodes_network_has_its_devices_by_the_shared_plugin(self) -> None:
+        """Bare-metal nodes of OKE advertise nothing, and its manifests are privileged."""
+        of = stack("rdma-shared-roce-existing-host-network")
+        (entry,) = json.loads(policy(of)["rdmaSharedDevicePlugin"]["config"])["configList"]
+        assert entry["selectors"] == {"vendors": ["15b3"], "linkTypes": ["ether"]}
+        runtime = resolve(of).runtimes[0]
+        pod = runtime.pod["spec"]
+        assert (pod["hostNetwork"], pod["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
+        assert all(not c["securityContext"].get("privileged") for c in pod["containers"])
+        wired = wiring(of)
+        assert (wired.devices, wired.annotations) == ({"rdma/rdma_shared_device_a": 1}, {})
+        assert wired.environment["NCCL_IB_HCA"].count("mlx5_") == 8
+        spoilt = raw("rdma-shared-roce-existing-host-network")
+        spoilt["fabric"]["rails"] = raw("rdma-shared-roce-existing")["fabric"]["rails"]
+        spoilt["fabric"] |= {"ipam": {"kind": "nv-ipam"}, "cluster_ranges": ["10.0.0.0/8"]}
+        with pytest.raises(InputError, match="cannot be with host_network"):
+            parse(spoilt, where="x")
 
     def test_the_nodes_network_takes_the_whole_node(self) -> None:
         pod = resolve(stack("provider-native-roce-existing-host-network")).runtimes[0].pod["spec"]
@@ -566,6 +595,12 @@ class TestProvider:
             ({"per_pod": None, "devices": 4}, "fabric.devices: a pod asks for 8"),
             ({"hcas": ["mlx5_0"]}, "fabric.hcas: 1 HCAs for the 8 NICs"),
             ({"resource": "rdma"}, "fabric.resource: 'rdma' is not an extended resource's name"),
+            ({"resource": "nvidia.com/rdma-vf"}, "fabric.network: is missing: "),
+            (
+                {"network": "default/x", "host_network": True},
+                "fabric.network: cannot be with host_network",
+            ),
+            ({"network": "rdma-vf"}, "fabric.network: 'rdma-vf' is not a network's namespace"),
         ],
     )
     def test_what_would_never_start_is_refused(self, fields: dict[str, Any], message: str) -> None:

@@ -16,7 +16,9 @@ class RdmaSharedFabric(SharedDevices):
     ``resource`` is what the plugin advertises, ``shares`` how many pods of a node may hold one.
     ``hcas`` are the node's RDMA devices of this fabric, which pods see among all others; None
     takes the catalogue's. ``hcas_by_machine`` is instance type -> those of such nodes, where they
-    differ from ``hcas``.
+    differ from ``hcas``. ``host_network`` puts pods into the node's network namespace in place of
+    rails, if NICs have addresses only there (OKE without virtual functions): ``pod_interface`` is
+    then the node's, and network policies do not apply to pods.
     """
 
     row: ClassVar[Mode] = Mode(
@@ -24,7 +26,8 @@ class RdmaSharedFabric(SharedDevices):
         fabrics=frozenset({"roce", "infiniband"}),
         needs="multus",
         summary="every pod opens the node's HCAs through the RDMA shared device plugin; on RoCE a "
-        "macvlan interface a rail gives it addresses, and so GIDs, of its own",
+        "macvlan interface a rail gives it addresses, and so GIDs, of its own, or it has the "
+        "node's",
         attachment="multus",
         bootstrap="rails",
         devices=(shared_device(),),
@@ -38,17 +41,34 @@ class RdmaSharedFabric(SharedDevices):
 
     mode: Literal["rdma-shared"]
     rails: tuple[Rail, ...] = ()
+    host_network: bool = False
+
+    @property
+    def node_network(self) -> str | None:
+        """The reason that pods use the node's network namespace, if they do."""
+        return "the fabric's NICs have addresses on the node alone" if self.host_network else None
+
+    @property
+    def whole_nodes(self) -> bool:
+        """True in the node's network namespace, where two pods would take each other's ports."""
+        return self.host_network
 
     def checks(self) -> tuple[Check, ...]:
         """Return the checks: RoCE needs rails, InfiniBand cannot have them."""
         return (self._wired, *super().checks())
 
     def _wired(self, _: FabricSite) -> Iterator[Problem]:
-        if self.kind == "roce" and not self.rails:
+        if self.host_network and self.rails:
+            yield (
+                "fabric.rails",
+                "cannot be with host_network: Multus leaves such pods alone; leave one of them out",
+            )
+        elif self.kind == "roce" and not self.rails and not self.host_network:
             yield (
                 "fabric.rails",
                 "is empty; RoCE in mode 'rdma-shared' needs one for each NIC: without an interface "
-                "of its own a pod has no address, and so no GID, on the fabric",
+                "of its own a pod has no address, and so no GID, on the fabric; or host_network: "
+                "true",
             )
         if self.kind == "infiniband" and self.rails:
             yield (
