@@ -25,13 +25,14 @@ def described(cluster: Cluster) -> tuple[nodes.Promise, ...]:
     Device resources come with the operators that the stack installs, and GPUs may: neither is
     checked yet.
     """
+    queued = platform_of(cluster).queued_pools(cluster)
     return tuple(
         nodes.Promise(
             pool=pool.name,
             nodes=pool.nodes,
             selector=pool.node_selector,
             capacity=_capacity(*pool.schedulable_resources),
-            labels=cluster.topology,
+            labels=() if pool.name in queued else cluster.topology,
             tolerations=tuple(Toleration(**t.model_dump()) for t in pool.tolerations),
             architecture=MACHINES[pool.instance_type].architecture,
             instance_type=nodes.cloud_name(pool.instance_type),

@@ -116,7 +116,8 @@ class NodePool(_Model):
     every node carries. ``nics`` is the NICs of the training fabric, ``line_rate_gbps`` all of them
     together in Gbit/s, ``hcas`` their RDMA devices on the node if they are known.
     ``nvlink_domain`` is how many GPUs one NVLink domain has, more than ``gpus_per_node`` if it
-    spans nodes, and 0 if an older stack did not say.
+    spans nodes, and 0 if an older stack did not say. ``queued`` says that nodes come for one gang
+    at a time, which is not placed by topology.
     """
 
     name: str
@@ -133,6 +134,7 @@ class NodePool(_Model):
     line_rate_gbps: Count = 0
     hcas: tuple[str, ...] = ()
     nvlink_domain: Count = 0
+    queued: bool = False
 
 
 class Queue(_Model):
@@ -200,8 +202,8 @@ class Runtime(_Model):
     Its pods: ``pool`` is where they run, None if an older stack did not say; nobody can launch on
     such a runtime. ``replicated_job`` and ``container`` name those that train. ``checkpoint`` is
     what they mount for checkpoints, None for nothing. ``topology_level`` is a node label; if
-    possible, all pods run on nodes with the same value. ``pod`` is the runtime's pod template, with
-    metadata and spec.
+    possible, all pods run on nodes with the same value; None on a queued pool. ``pod`` is the
+    runtime's pod template, with metadata and spec.
 
     ``launches`` is a regular expression that a command of several nodes must match, ``alone`` one
     that it must not, and ``launcher`` what to begin it with; None if no launcher is needed.

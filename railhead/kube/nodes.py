@@ -111,7 +111,7 @@ def promised(contract: ClusterContract) -> tuple[Promise, ...]:
             nodes=pool.nodes,
             selector=pool.node_selector,
             capacity=pool.capacity,
-            labels=contract.topology_levels,
+            labels=() if pool.queued else contract.topology_levels,
             tolerations=pool.tolerations,
             architecture=pool.architecture,
             instance_type=cloud_name(pool.instance_type),

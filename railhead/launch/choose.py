@@ -194,10 +194,17 @@ def choose_placement(
     """Return the annotations with the job's placement for the runtime's; None without one.
 
     Raises:
-        InputError: the topology has no such level, or several of that name.
+        InputError: the topology has no such level, or several of that name, or the pool's nodes
+            come for each gang.
     """
     if job.topology is None:
         return None
+    if (pool := contract.pool(runtime)).queued:
+        raise InputError(
+            f"topology: {job.topology!r} is not for runtime {runtime.name!r}: nodes of its pool "
+            f"{pool.name!r} come for each gang, from any part of the zone",
+            remedy="leave it out, or name a runtime of another pool",
+        )
     own = (runtime.pod.get("metadata") or {}).get("annotations") or {}
     kept = {key: value for key, value in own.items() if key not in _PLACEMENTS}
     first, _, second = job.topology.partition(" ")

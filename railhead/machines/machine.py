@@ -67,7 +67,10 @@ class GkeMachine:
         mtu: of the GPU networks in Google's own blueprint, in bytes.
         local_ssds: NVMe disks that back ephemeral storage; 0 is the machine type's own number.
         compact: whether a compact placement policy may hold its nodes.
+        compact_nodes: the most nodes of a pool with compact placement; 0 without it.
         least_max_distance: the narrowest ``maxDistance`` that a compact policy may ask for.
+        labelled: whether nodes have ``gce-topology-*`` labels without a placement policy.
+        boot_disks: the types of disk that a node may boot from.
         flex_start_compact: whether flex-start may go with compact placement.
         dranet: whether the accelerator network profile ``auto`` knows it.
         accelerator_topology: the value that a workload policy needs for it, or None.
@@ -79,7 +82,10 @@ class GkeMachine:
     mtu: int
     local_ssds: int
     compact: bool
+    compact_nodes: int
     least_max_distance: Literal[1, 2]
+    labelled: bool
+    boot_disks: tuple[str, ...]
     flex_start_compact: bool
     dranet: bool
     accelerator_topology: str | None

@@ -85,6 +85,8 @@ class Platform(Generic[C]):
         owns_cluster: whether the stack makes the cluster, so that nobody else uses it.
         built_here: whether its nodes have what `railhead lab build` makes: images and charts.
         provisioning_class: what Kueue's provisioning requests name where nodes come for a gang.
+        provisioning_labels: label of the nodes that came for a request -> the detail of the
+            request's class that has its value.
     """
 
     kind: str
@@ -102,6 +104,7 @@ class Platform(Generic[C]):
     owns_cluster: bool = True
     built_here: bool = False
     provisioning_class: str = ""
+    provisioning_labels: Mapping[str, str] = field(default_factory=dict)
 
     def problems(self, cluster: C) -> Iterator[Problem]:  # noqa: ARG002 - each platform's own
         """Yield each (path, message) that only this platform finds, as far as it is well-formed."""

@@ -193,7 +193,7 @@ def _runtime(cluster: Cluster, runtime: ResolvedRuntime) -> contract.Runtime:
             ),
             None,
         ),
-        topology_level=runtime.level,
+        topology_level=None if _queued(cluster, runtime.pool) else runtime.level,
         reserved=dict.fromkeys(pinned, "the cluster's fabric") | framework.reserved,
         launcher=framework.launcher,
         launches=framework.launches,
@@ -228,4 +228,9 @@ def _node_pool(cluster: Cluster, pool: Pool) -> contract.NodePool:
         line_rate_gbps=machine.line_rate_gbps,
         hcas=cluster.fabric.nccl_hcas(machine) or machine.hcas,
         nvlink_domain=machine.nvlink_domain,
+        queued=_queued(cluster, pool),
     )
+
+
+def _queued(cluster: Cluster, pool: Pool) -> bool:
+    return pool.name in platform_of(cluster).queued_pools(cluster)

@@ -118,9 +118,12 @@ def queues(cluster: Cluster) -> KueueQueues:
     queued = platform_of(cluster).queued_pools(cluster)
     flavors = {}
     for pool in cluster.pools:
-        # A node that is not there yet has proven nothing, and would never be asked for.
-        proven = {} if pool.name in queued else gate_labels(cluster)
-        spec = _flavor(pool, topology, proven)
+        # A node that is not there yet has proven nothing, and would never be asked for. Nor is a
+        # gang placed on it: what comes may lack levels, and Kueue places on nodes with all of them
+        # (v0.16.2, pkg/cache/scheduler/tas_flavor.go), in a second pass that counts the gang's own
+        # quota twice (flavorassigner.go; kueue PR 11040 mends it in 0.16.8).
+        comes = pool.name in queued
+        spec = _flavor(pool, None if comes else topology, {} if comes else gate_labels(cluster))
         flavors[pool.name] = Flavor(pool=pool.name, name=versioned(pool.name, spec), spec=spec)
     pools_of = {queue.cluster_queue: queue.pools for queue in cluster.queues}
     return KueueQueues(
@@ -206,13 +209,14 @@ def settings(cluster: Cluster) -> dict[str, Any]:
     return configuration
 
 
-def _flavor(pool: Pool, topology: str, proven: Mapping[str, str]) -> dict[str, Any]:
+def _flavor(pool: Pool, topology: str | None, proven: Mapping[str, str]) -> dict[str, Any]:
     """Return a flavor, which binds pods to the pool's nodes and adds the pool's tolerations.
 
     ``proven`` are labels that a node gets by proving its fabric: without them the flavor skips it.
     """
-    labels = dict(pool.node_selector) | dict(proven)
-    spec: dict[str, Any] = {"nodeLabels": labels, "topologyName": topology}
+    spec: dict[str, Any] = {"nodeLabels": dict(pool.node_selector) | dict(proven)}
+    if topology is not None:
+        spec["topologyName"] = topology
     if pool.tolerations:
         # The API refuses a value beside the operator Exists.
         spec["tolerations"] = [t.model_dump(exclude_none=True) for t in pool.tolerations]
@@ -347,16 +351,26 @@ def _admission_checks(
 
 def _provisioning(cluster: Cluster, queued: tuple[str, ...]) -> Provisioning:
     machines = [MACHINES[pool.instance_type] for pool in cluster.pools if pool.name in queued]
+    platform = platform_of(cluster)
     return Provisioning(
         pools=queued,
         name=_PROVISIONING,
         spec={
-            "provisioningClassName": platform_of(cluster).provisioning_class,
+            "provisioningClassName": platform.provisioning_class,
             "managedResources": sorted({machine.gpu_resource for machine in machines}),
-            # Nodes of the kind may be hours away: asked for again, and not given up.
+            # A gang runs on the nodes that came for it, and on no other gang's.
+            "podSetUpdates": {
+                "nodeSelector": [
+                    {"key": label, "valueFromProvisioningClassDetail": detail}
+                    for label, detail in platform.provisioning_labels.items()
+                ]
+            },
+            # A request waits for capacity by itself, for days. Retried are failures, such as a
+            # quota, and nodes that were paid for while no job began on them: a few times (Kueue's
+            # own defaults), and then the job stops and says why.
             "retryStrategy": {
                 "backoffBaseSeconds": 60,
-                "backoffLimitCount": 100,
+                "backoffLimitCount": 3,
                 "backoffMaxSeconds": 1800,
             },
         },

@@ -388,8 +388,15 @@ def pool_with(**fields: Any) -> Registered:
     return pool
 
 
+QUEUED: list[dict[str, Any]] = [
+    {"key": "nvidia.com/gpu"},
+    {"key": "cloud.google.com/gke-queued"},
+]
+
+
 def test_flex_start_takes_nodes_when_gangs_wait() -> None:
-    pool = pool_with(capacity={"kind": "flex-start", "max_run_seconds": 3600})
+    capacity = {"kind": "flex-start", "max_run_seconds": 3600}
+    pool = pool_with(capacity=capacity, tolerations=QUEUED)
     assert pool.inputs["queuedProvisioning"] == {"enabled": True}
     assert pool.inputs["autoscaling"]["totalMinNodeCount"] == 0
     assert pool.inputs["autoscaling"]["totalMaxNodeCount"] == 16
@@ -404,10 +411,19 @@ def test_flex_start_takes_nodes_when_gangs_wait() -> None:
 
 def test_a_gang_asks_for_the_nodes_of_flex_start() -> None:
     schemas = crds.schemas("proven")
-    recording = whole(ULTRA, lambda c: c["pools"][0].update(capacity={"kind": "flex-start"}))
+    fields = {"capacity": {"kind": "flex-start"}, "tolerations": QUEUED}
+    recording = whole(ULTRA, lambda c: c["pools"][0].update(fields))
     config = recording.one("ProvisioningRequestConfig")
     assert config.inputs["spec"]["provisioningClassName"] == "queued-provisioning.gke.io"
     assert config.inputs["spec"]["managedResources"] == ["nvidia.com/gpu"]
+    # Nodes that no job began on are paid for each time.
+    assert config.inputs["spec"]["retryStrategy"]["backoffLimitCount"] == 3
+    assert config.inputs["spec"]["podSetUpdates"]["nodeSelector"] == [
+        {
+            "key": "autoscaling.gke.io/provisioning-request",
+            "valueFromProvisioningClassDetail": "ResizeRequestName",
+        }
+    ]
     check = recording.one("AdmissionCheck")
     assert config.urn in recording.before(check.urn)
     queue, flavor = recording.one("ClusterQueue"), recording.one("ResourceFlavor")
@@ -422,6 +438,13 @@ def test_a_gang_asks_for_the_nodes_of_flex_start() -> None:
     }
     # What a node proves once it is there cannot be asked of one that is not.
     assert flavor.inputs["spec"]["nodeLabels"] == {"railhead.dev/pool": "h200"}
+    # Kueue sees nodes with all levels of a topology alone, and these may have none.
+    assert "topologyName" not in flavor.inputs["spec"]
+    tolerated = [t["key"] for t in flavor.inputs["spec"]["tolerations"]]
+    assert tolerated == ["nvidia.com/gpu", "cloud.google.com/gke-queued"]
+    # A flavor without a topology takes no job that asks for one.
+    runtime = recording.one("ClusterTrainingRuntime").inputs["spec"]["template"]["spec"]
+    assert "podset-preferred-topology" not in str(runtime)
     for resource in (config, check, queue):
         schema = schemas[("kueue.x-k8s.io/v1beta2", resource.inputs["kind"])]
         jsonschema.validate(integral(dict(resource.inputs)), schema)

@@ -13,16 +13,17 @@ import yaml
 
 from railhead import cli
 from railhead.base.errors import ExitCode, RefusedError
-from railhead.config import parse
+from railhead.config import load, parse
 from railhead.config.live import before_up, described
 from railhead.contract import ClusterContract, NodePool, Toleration
 from railhead.kube import nodes
 from railhead.platform.existing.model import ExistingCluster
+from railhead.resolve.cluster import resolve
+from tests.conftest import REPO
 from tests.unit.launch.conftest import CONTRACT as LAUNCH_CONTRACT
 from tests.unit.launch.conftest import node, publish
 from tests.unit.launch.fake_api import Api, serve
 
-REPO = Path(__file__).resolve().parents[2]
 _LAUNCH = LAUNCH_CONTRACT.node_pools[0]
 POOL = _LAUNCH.model_copy(update={"capacity": {**_LAUNCH.capacity, "memory": "4Gi"}})
 CONTRACT = LAUNCH_CONTRACT.model_copy(update={"node_pools": (POOL,)})
@@ -99,6 +100,23 @@ def test_everything_that_a_node_lacks_is_in_its_line() -> None:
     assert "is cordoned" in line
     assert f"has no label {CONTRACT.topology_levels[0]}" in line
     assert all(f"has no {resource}, " in line for resource in POOL.capacity)
+
+
+def test_nodes_of_a_queued_pool_need_no_place() -> None:
+    live = pool_nodes()
+    del live[0]["metadata"]["labels"][CONTRACT.topology_levels[0]]
+    assert lines(live)
+    queued = POOL.model_copy(update={"queued": True})
+    assert not lines(live, CONTRACT.model_copy(update={"node_pools": (queued,)}))
+
+
+def test_described_nodes_of_a_queued_pool_need_no_place() -> None:
+    mega = load(REPO / "stacks/Pulumi.gcp-a3-mega.yaml")
+    needed = {promise.pool: promise.labels for promise in described(mega)}
+    assert needed == {"h100-mega": mega.topology, "h100-burst": ()}
+    contract = resolve(mega).contract
+    assert [pool.queued for pool in contract.node_pools] == [False, True]
+    assert contract.runtime("torch-burst").topology_level is None
 
 
 def test_too_few_nodes_lists_matching_and_near_nodes() -> None:

@@ -186,4 +186,6 @@ PLATFORM = Gcp(
     ),
     # GKE's class for flex-start with queued provisioning.
     provisioning_class="queued-provisioning.gke.io",
+    # kueue issue 9048 and xpk's dws-config: how GKE keeps gangs apart.
+    provisioning_labels={"autoscaling.gke.io/provisioning-request": "ResizeRequestName"},
 )

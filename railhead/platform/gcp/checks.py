@@ -16,6 +16,7 @@ from railhead.base.sections import Problem, each, knowing, taken, told, told_eac
 from railhead.machines import GKE_MACHINES, MACHINES
 from railhead.machines.machine import GkeMachine
 from railhead.model import namespaces
+from railhead.model.queueing import KueueConfig
 from railhead.platform.gcp import maintenance
 from railhead.platform.gcp.facts import node_networks
 from railhead.platform.gcp.model import (
@@ -33,7 +34,9 @@ from railhead.platform.gcp.model import (
     LustreStorage,
     NewGpuNetworks,
     NoPlacement,
+    OnDemand,
     Reservation,
+    Spot,
     Taint,
     WorkloadPolicy,
 )
@@ -75,8 +78,14 @@ _GKE_NAMESPACES = ("gke-managed-", "gke-gmp-", "gmp-")
 _LABELS = 64
 # Sizes of at most 4 GiB (Compute Engine, shared-core machine types).
 _SMALL = ("micro", "small", "medium")
+# Levels of a node's place in the fabric, as Compute Engine reports it.
+_PLACE = "cloud.google.com/gce-topology-"
 # What GKE puts on every GPU node.
 _GPU_TAINT = Taint(key="nvidia.com/gpu", value="present", effect="NoSchedule")
+# And on those of queued pools, which its webhooks make no pod tolerate (GoogleCloudPlatform/
+# cluster-autoscaler, pkg/provisioningrequests/pods/pods.go; cluster-toolkit, docs/
+# gke-consumption-options.md).
+_QUEUED_TAINT = Taint(key="cloud.google.com/gke-queued", value="true", effect="NoSchedule")
 
 
 def _pools(cluster: GcpCluster) -> Iterator[tuple[str, GcpPool, GkeMachine]]:
@@ -222,24 +231,75 @@ def _compact(path: str, pool: GcpPool, machine: GkeMachine) -> Iterator[Problem]
             f"{distance} fails on {name!r} ({machine.sources['least_max_distance']}); "
             f"the least is {machine.least_max_distance}",
         )
+    if machine.compact and pool.nodes > machine.compact_nodes:
+        yield (
+            f"{path}.nodes",
+            f"{pool.nodes} are more than the {machine.compact_nodes} of {name!r} that one compact "
+            "placement holds; make it several pools",
+        )
 
 
-def _compact_flex_start(path: str, pool: GcpPool, machine: GkeMachine) -> Iterator[Problem]:
-    compact = isinstance(pool.placement, CompactPlacement)
-    if not compact or not isinstance(pool.capacity, FlexStart):
+def _placed_flex_start(path: str, pool: GcpPool, machine: GkeMachine) -> Iterator[Problem]:
+    # GoogleCloudPlatform/cluster-toolkit, docs/gke-consumption-options.md.
+    if isinstance(pool.placement, NoPlacement) or not isinstance(pool.capacity, FlexStart):
         return
+    kind = pool.placement.kind
     if pool.capacity.queued:
         yield (
             f"{path}.placement.kind",
-            "'compact' does not go with queued flex-start; set capacity.queued to false, or "
-            "placement to none",
+            f"{kind!r} does not go with queued flex-start; set placement to none",
         )
     elif not machine.flex_start_compact:
         can = ", ".join(sorted(m for m, row in GKE_MACHINES.items() if row.flex_start_compact))
         yield (
             f"{path}.placement.kind",
-            f"'compact' does not go with flex-start on {pool.instance_type!r}; it does on: {can}",
+            f"{kind!r} does not go with flex-start on {pool.instance_type!r}; it does on: {can}",
         )
+
+
+def _boot_disk(path: str, pool: GcpPool, machine: GkeMachine) -> Iterator[Problem]:
+    if pool.disk_type not in (None, *machine.boot_disks):
+        yield (
+            f"{path}.disk_type",
+            f"{pool.disk_type!r}: nodes of {pool.instance_type!r} do not boot from it, but from: "
+            f"{', '.join(machine.boot_disks)}",
+        )
+
+
+def _unqueued(cluster: GcpCluster) -> Iterator[Problem]:
+    """Yield flex-start pools whose nodes come for pods that wait, of which Kueue makes none."""
+    if not isinstance(cluster.queueing, KueueConfig):
+        return
+    for path, _, capacity in knowing(cluster.pools, "pools", lambda pool: pool.capacity):
+        if isinstance(capacity, FlexStart) and not capacity.queued:
+            yield (
+                f"{path}.capacity.queued",
+                "false: GKE adds a node of such a pool for a pod that waits, and Kueue makes the "
+                "pods of a job once there are nodes for them, so that none would ever start; "
+                "leave it out, or take `scheduler: volcano` under `queueing`",
+            )
+
+
+def _by_place(cluster: GcpCluster) -> list[str]:
+    """Return the levels by which Kueue places jobs in Google's fabric; none under Volcano."""
+    kueue = isinstance(cluster.queueing, KueueConfig)
+    return [level for level in cluster.topology if kueue and level.startswith(_PLACE)]
+
+
+def _unlabelled(cluster: GcpCluster) -> Iterator[Problem]:
+    """Yield pools whose nodes lack levels of the topology, so that Kueue never sees them."""
+    levels = _by_place(cluster)
+    if not levels:
+        return
+    for path, pool, machine in _pools(cluster):
+        plain = isinstance(pool.placement, NoPlacement) and not machine.labelled
+        if plain and isinstance(pool.capacity, OnDemand | Spot):
+            yield (
+                f"{path}.placement.kind",
+                f"'none': nodes of {pool.instance_type!r} then have no label {levels[0]!r}, a "
+                "level of `topology` without which Kueue places nothing on them; set placement to "
+                "compact, or leave such levels out of `topology`",
+            )
 
 
 def _with_nics(cluster: GcpCluster) -> list[tuple[str, GcpPool]]:
@@ -619,8 +679,10 @@ def _taints(path: str, pool: GcpPool) -> Iterator[Problem]:
             yield from told(_taint, where, path, taint, pool)
 
 
-def _gpu_taint(path: str, pool: GcpPool) -> Iterator[Problem]:
+def _gke_taints(path: str, pool: GcpPool) -> Iterator[Problem]:
     yield from _taint(f"{path}.tolerations", path, _GPU_TAINT, pool)
+    if isinstance(pool.capacity, FlexStart) and pool.capacity.queued:
+        yield from _taint(f"{path}.tolerations", path, _QUEUED_TAINT, pool)
 
 
 def _taint(where: str, path: str, taint: Taint, pool: GcpPool) -> Iterator[Problem]:
@@ -710,6 +772,8 @@ _CHECKS: tuple[Callable[[GcpCluster], Iterator[Problem]], ...] = (
     _system_machine,
     _endpoint,
     _of_pools,
+    _unqueued,
+    _unlabelled,
     _layout,
     _gpu_networks,
     _dranet_version,
@@ -746,12 +810,13 @@ _POOL_CHECKS: tuple[Callable[[str, GcpPool], Iterator[Problem]], ...] = (
     _policy,
     _labels,
     _taints,
-    _gpu_taint,
+    _gke_taints,
 )
 _MACHINE_CHECKS: tuple[Callable[[str, GcpPool, GkeMachine], Iterator[Problem]], ...] = (
     _accelerator_topology,
     _compact,
-    _compact_flex_start,
+    _placed_flex_start,
+    _boot_disk,
     _dranet,
 )
 
@@ -770,7 +835,7 @@ def doubts(cluster: GcpCluster) -> Iterator[Problem]:
             "platform.system_pool.machine_type",
             f"{kind!r} is too small for the controllers and what watches them",
         )
-    yield from _reserved_once(cluster)
+    yield from _reservations(cluster)
     for path, pool, machine in _pools(cluster):
         yield from _nobody_drives(path, pool, cluster)
         networks = cluster.platform.gpu_networks
@@ -783,7 +848,7 @@ def doubts(cluster: GcpCluster) -> Iterator[Problem]:
             )
 
 
-def _reserved_once(cluster: GcpCluster) -> Iterator[Problem]:
+def _reservations(cluster: GcpCluster) -> Iterator[Problem]:
     seen: dict[tuple[str | None, ...], str] = {}
     for path, pool in each(cluster.pools, "pools"):
         if not isinstance(row := pool.capacity, Reservation):
@@ -793,6 +858,14 @@ def _reserved_once(cluster: GcpCluster) -> Iterator[Problem]:
             yield (
                 f"{path}.capacity.name",
                 f"{row.name!r} is that of {seen[part]} as well: it must hold the nodes of both",
+            )
+        machine = GKE_MACHINES.get(pool.instance_type)
+        bare = isinstance(pool.placement, NoPlacement) and not row.block
+        if machine and not machine.labelled and bare and _by_place(cluster):
+            yield (
+                f"{path}.placement.kind",
+                f"'none': unless {row.name!r} was made with a placement policy, its nodes have no "
+                f"{_PLACE}* labels, and no job is placed on them; name that policy",
             )
         if row.block and isinstance(pool.placement, CompactPlacement):
             yield (

@@ -14,6 +14,7 @@ from railhead.base.names import (
 )
 from railhead.catalog.versions import Combination, Controller
 from railhead.model.cluster import Cluster, Pool, QueueConfig
+from railhead.platform.registry import platform_of
 from railhead.resolve import cel
 from railhead.resolve.job_guards import queued_pod_policy, queued_policy
 from railhead.resolve.pod_guards import ADMISSION_GATE, NO_WAY_IN, WAYS_IN
@@ -75,11 +76,13 @@ class Kueue(Scheduler):
         return queues
 
     def placed(self, cluster: Cluster, pool: Pool, level: str) -> Placed:
-        """Return the flavor brings the rest when the job is admitted."""
-        del pool
+        """Return the annotations; the flavor brings the rest when the job is admitted."""
         lost = lost_pods(cluster)
         ended = {lost.annotation: "true"} if lost else {}
-        return Placed(annotations={PREFERRED_TOPOLOGY: level} | ended)
+        # A flavor without a topology takes no job that asks for one (v0.16.2, pkg/scheduler/
+        # flavorassigner/tas_flavorassigner.go).
+        queued = pool.name in platform_of(cluster).queued_pools(cluster)
+        return Placed(annotations=({} if queued else {PREFERRED_TOPOLOGY: level}) | ended)
 
     def runtime(self, cluster: Cluster) -> Mapping[str, Any]:
         """Return nothing: the whole TrainJob is held back."""

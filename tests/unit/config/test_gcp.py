@@ -63,6 +63,18 @@ def test_the_stacks_are_without_mistakes(name: str) -> None:
 
 COMPACT = {"kind": "compact"}
 FLEX = {"kind": "flex-start"}
+BY_KUEUE: list[tuple[str, Any]] = [
+    ("pools.0.capacity", FLEX),
+    (
+        "pools.0.tolerations",
+        [{"key": "nvidia.com/gpu"}, {"key": "cloud.google.com/gke-queued"}],
+    ),
+]
+UNQUEUED = {**FLEX, "queued": False}
+VOLCANO: list[tuple[str, Any]] = [
+    ("queueing", {"scheduler": "volcano"}),
+    ("ready_timeout_seconds", GONE),
+]
 
 WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
     (ULTRA, [("platform.zone", "us-east5-a")], "platform.zone", "not in region 'europe-west1'"),
@@ -221,14 +233,59 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
     # Placement.
     (
         ULTRA,
-        [("pools.0.capacity", FLEX), ("pools.0.placement", COMPACT)],
+        [*BY_KUEUE, ("pools.0.placement", COMPACT)],
         "pools[0].placement.kind",
-        "does not go with queued flex-start",
+        "'compact' does not go with queued flex-start",
+    ),
+    (
+        ULTRA,
+        [*BY_KUEUE, ("pools.0.placement", {"kind": "workload-policy"})],
+        "pools[0].placement.kind",
+        "'workload-policy' does not go with queued flex-start",
+    ),
+    (
+        MEGA,
+        [("pools.0.capacity", UNQUEUED), ("pools.0.placement", {"kind": "workload-policy"})],
+        "pools[0].placement.kind",
+        "'workload-policy' does not go with flex-start on 'a3-megagpu-8g'; it does on:",
+    ),
+    (
+        MEGA,
+        [("pools.1.tolerations", [{"key": "nvidia.com/gpu"}])],
+        "pools[1].tolerations",
+        "add {key: cloud.google.com/gke-queued, operator: Exists}",
+    ),
+    (
+        ULTRA,
+        [("pools.0.capacity", UNQUEUED)],
+        "pools[0].capacity.queued",
+        "none would ever start; leave it out, or take `scheduler: volcano`",
+    ),
+    *(
+        (
+            MEGA,
+            [("pools.0.capacity", {"kind": kind}), ("pools.0.placement", {"kind": "none"})],
+            "pools[0].placement.kind",
+            "have no label 'cloud.google.com/gce-topology-block'",
+        )
+        for kind in ("on-demand", "spot")
+    ),
+    (
+        MEGA,
+        [("pools.0.nodes", 97)],
+        "pools[0].nodes",
+        "97 are more than the 96 of 'a3-megagpu-8g' that one compact placement holds",
+    ),
+    (
+        ULTRA,
+        [("pools.0.disk_type", "pd-ssd")],
+        "pools[0].disk_type",
+        "'pd-ssd': nodes of 'a3-ultragpu-8g' do not boot from it, but from: hyperdisk-balanced",
     ),
     (
         MEGA,
         [
-            ("pools.1.capacity", {**FLEX, "queued": False}),
+            ("pools.1.capacity", UNQUEUED),
             ("pools.1.placement", COMPACT),
         ],
         "pools[1].placement.kind",
@@ -535,8 +592,17 @@ def test_mistakes_of_all_kinds_come_at_once() -> None:
 
 
 RIGHT: list[tuple[Mapping[str, Any], list[tuple[str, Any]]]] = [
-    (ULTRA, [("pools.0.capacity", FLEX)]),
-    (ULTRA, [("pools.0.capacity", {**FLEX, "queued": False}), ("pools.0.placement", COMPACT)]),
+    (ULTRA, BY_KUEUE),
+    (ULTRA, [*VOLCANO, ("pools.0.capacity", UNQUEUED), ("pools.0.placement", COMPACT)]),
+    (ULTRA, [("pools.0.capacity", {"kind": "on-demand"})]),
+    (
+        MEGA,
+        [
+            ("pools.0.capacity", {"kind": "spot"}),
+            ("pools.0.placement", {"kind": "none"}),
+            ("topology", ["kubernetes.io/hostname"]),
+        ],
+    ),
     (ULTRA, [("pools.0.capacity", {"kind": "spot"}), ("pools.0.min_nodes", 0)]),
     (ULTRA, [("pools.0.placement", {"kind": "workload-policy"})]),
     (
@@ -617,7 +683,7 @@ def test_networks_follow_the_catalogues_nics(name: str) -> None:
 def test_every_figure_of_a_row_has_a_source(name: str) -> None:
     row = GKE_MACHINES[name]
     fields = {"accelerator", "mtu", "local_ssds", "compact", "least_max_distance"}
-    fields |= {"flex_start_compact", "dranet"}
+    fields |= {"flex_start_compact", "dranet", "compact_nodes", "labelled", "boot_disks"}
     fields |= {"network_profile"} if row.network_profile else set()
     fields |= {"accelerator_topology"} if row.accelerator_topology else set()
     assert set(row.sources) == fields

@@ -99,6 +99,14 @@ def test_a_machine_holds_whole_pods_and_one_at_least(gpus: str, pods: int) -> No
     assert topology._each(replace(made, pool=pool, resources=asked)) == pods
 
 
+def test_gang_of_a_queued_pool_is_not_placed() -> None:
+    queued = [pool.model_copy(update={"queued": True}) for pool in CONTRACT.node_pools]
+    assert plan(node_pools=tuple(queued)).annotations is None
+    for words in ("rack", "prefer rack", "any"):
+        with pytest.raises(InputError, match="come for each gang, from any part"):
+            plan(f"topology: {words}\n", node_pools=tuple(queued))
+
+
 def test_whole_label_distinguishes_levels_of_one_name() -> None:
     levels = ("a.example/rack", "b.example/rack", "kubernetes.io/hostname")
     with pytest.raises(InputError, match="several levels"):
