@@ -8,17 +8,20 @@ from typing import Literal
 
 from railhead.catalog.parts import DeviceResource, Variable
 from railhead.fabric.plugin import NodePlugin
+from railhead.fabric.topology import Topology
 
 
 @dataclass(frozen=True, kw_only=True)
 class Addition:
     """Variables that some instance types need in addition to their fabric's.
 
-    A row may name machines that the catalogue does not have.
+    A row may name machines that the catalogue does not have. ``topology`` is the machines', whose
+    file every job finds at ``{topology}``; None if NCCL sees it by itself.
     """
 
     machines: tuple[str, ...]
     environment: tuple[Variable, ...]
+    topology: Topology | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,3 +74,8 @@ class FabricKind:
         """Return the variables on an instance type, the machine's own last."""
         own = (v for row in self.additions if machine in row.machines for v in row.environment)
         return (*self.environment, *own)
+
+    def topology_on(self, machine: str) -> Topology | None:
+        """Return the topology of an instance type that hides its own."""
+        rows = (row for row in self.additions if machine in row.machines)
+        return next((row.topology for row in rows if row.topology is not None), None)

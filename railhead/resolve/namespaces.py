@@ -125,7 +125,7 @@ def common_environment(cluster: Cluster) -> dict[str, str]:
 
 
 def nccl_profile(cluster: Cluster) -> dict[str, str]:
-    """Return the files: ``nccl.conf`` for NCCL, ``environment`` for tools, and the reasons.
+    """Return the files: ``nccl.conf`` for NCCL, ``environment`` for tools, reasons, topologies.
 
     Runtimes set the same variables in the environment, which wins. NCCL reads its file in processes
     that lost their environment. Variables that differ between the pools' machines are in the
@@ -133,7 +133,9 @@ def nccl_profile(cluster: Cluster) -> dict[str, str]:
     """
     common = common_environment(cluster)
     nccl = [f"{name}={value}" for name, value in common.items() if name.startswith(_NCCL)]
-    return {
+    machines = [pool.instance_type for pool in cluster.pools]
+    topologies = [FABRICS[cluster.fabric.kind].topology_on(machine) for machine in machines]
+    return {topology.file: topology.text() for topology in topologies if topology} | {
         "nccl.conf": "".join(f"{line}\n" for line in sorted(nccl)),
         "environment": "".join(f"{name}={value}\n" for name, value in sorted(common.items())),
         "reasons.txt": _reasons(cluster, common),

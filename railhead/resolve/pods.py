@@ -8,12 +8,11 @@ from typing import Any
 
 from railhead.catalog.parts import HostPath
 from railhead.resolve.daemons import daemon
-from railhead.resolve.wiring import CLAIM, Wiring
+from railhead.resolve.wiring import CLAIM, PROFILE_DIRECTORY, Wiring
 
 # The profile of the fabric, in every training namespace (railhead.resolve.namespaces).
 PROFILE = "railhead-nccl"
 PROFILE_VOLUME = "nccl-profile"
-PROFILE_DIRECTORY = "/etc/railhead/nccl"
 # What a runtime's framework has each process' Python load.
 PYTHON_DIRECTORY = "/etc/railhead/python"
 # NCCL reads it by itself, in processes too that lost their environment (mpirun, ssh, sudo).

@@ -22,6 +22,8 @@ from railhead.model.cluster import Cluster, Pool
 
 # A claim of the pod, by which its container asks for the NICs.
 CLAIM = "rdma"
+# Where a pod has the fabric's profile.
+PROFILE_DIRECTORY = "/etc/railhead/nccl"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,11 +114,13 @@ def share(machine: Machine, gpus: int | None) -> int:
 def _environment(cluster: Cluster, machine: Machine) -> dict[str, str]:
     fabric = cluster.fabric
     traffic_class = cluster.gate.traffic_class(machine)
+    topology = FABRICS[fabric.kind].topology_on(machine.name)
     placeholders = {
         "traffic_class": "" if traffic_class is None else str(traffic_class),
         "bootstrap": ",".join(fabric.bootstrap_interfaces()),
         "rails": ",".join(rail.interface for rail in fabric.pod_rails()),
         "hcas": ",".join(fabric.nccl_hcas(machine)),
+        "topology": f"{PROFILE_DIRECTORY}/{topology.file}" if topology else "",
     }
     placeholders |= {f"rail{rail.rail}": rail.interface for rail in fabric.pod_rails()}
     empty = [f"{{{key}}}" for key, value in placeholders.items() if not value]

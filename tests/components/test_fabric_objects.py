@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import jsonschema
 import pytest
@@ -257,6 +258,49 @@ class TestDevicePlugins:
         assert quota["vpc.amazonaws.com/efa"] == str(32 * pool.nodes)
         assert quota["hugepages-2Mi"] == f"{5120 * pool.nodes}Mi"
         assert set(resolved.runtimes[0].devices) <= set(quota)
+
+
+class TestTopologies:
+    @pytest.mark.parametrize(
+        ("machine", "file", "behind_one_switch"),
+        [
+            ("Standard_ND96isr_H100_v5", "ndv5-topo.xml", ["0008:00:00.0", "0104:00:00.0"]),
+            ("Standard_ND96isr_H200_v5", "ndv5-topo.xml", ["0001:00:00.0", "0101:00:00.0"]),
+            (
+                "Standard_ND96asr_v4",
+                "ndv4-topo.xml",
+                ["000d:00:00.0", "000e:00:00.0", "0107:00:00.0", "0108:00:00.0"],
+            ),
+        ],
+    )
+    def test_a_hidden_topology_is_in_every_job(
+        self, machine: str, file: str, behind_one_switch: list[str]
+    ) -> None:
+        """NCCL goes on without a word where NCCL_TOPO_FILE names no file."""
+        section = raw("rdma-shared-infiniband-existing")
+        section["pools"][0]["instance_type"] = machine
+        of = parse(section, where="a case")
+        path = wiring(of).environment["NCCL_TOPO_FILE"]
+        trainer = resolve(of).runtimes[0].pod["spec"]["containers"][0]
+        (mount,) = (m for m in trainer["volumeMounts"] if m["mountPath"] == str(Path(path).parent))
+        assert (mount["name"], Path(path).name) == ("nccl-profile", file)
+        tree = ElementTree.fromstring(nccl_profile(of)[file])
+        switches = [[pci.attrib["busid"] for pci in switch] for switch in tree.iter("pci")]
+        assert behind_one_switch in switches
+        devices = [pci.attrib["class"] for pci in tree.iter("pci") if not len(pci)]
+        assert sorted(devices) == ["0x020700"] * 8 + ["0x030200"] * 8
+
+    def test_an_images_own_file_comes_first(self) -> None:
+        section = raw("rdma-shared-infiniband-existing")
+        section["pools"][0]["instance_type"] = "Standard_ND96isr_H100_v5"
+        section["fabric"]["topology_file"] = "/opt/topo.xml"
+        of = parse(section, where="a case")
+        assert wiring(of).environment["NCCL_TOPO_FILE"] == "/opt/topo.xml"
+
+    def test_a_machine_that_hides_nothing_has_no_file(self) -> None:
+        of = stack("rdma-shared-infiniband-existing")
+        assert "NCCL_TOPO_FILE" not in wiring(of).environment
+        assert not [name for name in nccl_profile(of) if name.endswith(".xml")]
 
 
 class TestRails:
