@@ -61,6 +61,25 @@ _NGC_CUDA_12, _NGC_CUDA_13 = (23, 1), (25, 8)
 _TAG = re.compile(r":[^/]*\bcu(?:da)?(1[0-9])")
 
 
+# NCCL 2.26.2 is of 2025-03-13: after NVIDIA's 25.02; PyTorch took it with 2.7 (pytorch #149778).
+_TORCH = re.compile(r"(?:^|/)pytorch/pytorch:(\d+)\.(\d+)")
+_NGC_NCCL_2_26, _TORCH_NCCL_2_26 = (25, 3), (2, 7)
+
+
+def before_nccl_2_26(reference: str) -> bool:
+    """Return whether an image's tag says that its NCCL is older than 2.26.
+
+    >>> before_nccl_2_26("docker.io/pytorch/pytorch:2.6.0-cuda12.6-cudnn9-runtime")
+    True
+    >>> before_nccl_2_26("nvcr.io/nvidia/pytorch:26.03-py3")
+    False
+    """
+    for pattern, since in ((_NGC, _NGC_NCCL_2_26), (_TORCH, _TORCH_NCCL_2_26)):
+        if result := pattern.search(reference):
+            return (int(result[1]), int(result[2])) < since
+    return False
+
+
 def cuda_major(reference: str) -> int | None:
     """Return the CUDA major of an image's runtime, if its row or its tag says it.
 

@@ -15,9 +15,21 @@ def addons(cluster: Cluster) -> list[str]:
     return [*own, *cluster.queueing.addons, *cluster.fabric.addons()]
 
 
+# kubernetes/kubernetes CHANGELOG-1.34: DRA is stable and on, as resource.k8s.io/v1.
+_CLAIMS_SINCE = (1, 34)
+
+
 def unserved(cluster: Cluster, minor: str) -> str:
     """Return why a Kubernetes minor, such as ``"1.36"``, is not for the stack; empty if it is."""
     combination, names = COMBINATIONS[cluster.versions], addons(cluster)
+    claims = cluster.fabric.nic_claim() is not None or (
+        cluster.gpu_operator is not None and cluster.gpu_operator.allocation == "dra"
+    )
+    if claims and _minor(minor) < _CLAIMS_SINCE:
+        return (
+            f"Kubernetes {minor} does not serve resource.k8s.io/v1, in which the stack claims "
+            "devices: it is served from 1.34 on"
+        )
     oldest, newest = combination.kubernetes_with(names)
     if _minor(oldest) <= _minor(minor) <= _minor(newest):
         return ""

@@ -91,8 +91,8 @@ FABRIC = FabricKind(
         | {
             "NCCL_IB_TIMEOUT": f"{ITSELF['NCCL_IB_TIMEOUT']}; where the profile of a provider's "
             "machine says another, that is set",
-            "NCCL_IB_GID_INDEX": "NCCL >= 2.21 finds the RoCE v2 IPv4 GID itself, and under "
-            "macvlan the index differs from pod to pod (nccl #1573)",
+            "NCCL_IB_GID_INDEX": "NCCL >= 2.21 finds the RoCE v2 IPv4 GID itself; under "
+            "macvlan the index differs from pod to pod, and NCCL >= 2.26 is needed (nccl #1573)",
         }
     ),
     qos=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 
+from railhead.catalog.images import before_nccl_2_26
 from railhead.fabric.mode import Mode
 from railhead.fabric.railed import IPC_LOCK, OPERATOR, Rail, SharedDevices, shared_device
 from railhead.fabric.site import Check, FabricSite, Problem
@@ -54,8 +55,24 @@ class RdmaSharedFabric(SharedDevices):
         return self.host_network
 
     def checks(self) -> tuple[Check, ...]:
-        """Return the checks: RoCE needs rails, InfiniBand cannot have them."""
-        return (self._wired, *super().checks())
+        """Return the checks: RoCE needs rails, and an NCCL that reads their GIDs."""
+        return (self._wired, self._gids, *super().checks())
+
+    def _gids(self, site: FabricSite) -> Iterator[Problem]:
+        """Yield images whose NCCL ends at the GIDs of the node's interfaces.
+
+        A pod sees their entries and may not read the types (nccl #1573); v2.26.2 passes over them.
+        """
+        if self.kind != "roce" or not self.rails:
+            return
+        for runtime in site.runtimes:
+            if before_nccl_2_26(runtime.image):
+                yield (
+                    f"runtimes[{runtime.index}].image",
+                    f"{runtime.image!r} has an NCCL older than 2.26, which cannot find a pod's GID "
+                    "among the node's under macvlan (nccl #1573): every job would end in "
+                    "ncclIbRoceGetVersionNum; name an image with 2.26 or newer (PyTorch 2.7)",
+                )
 
     def _wired(self, _: FabricSite) -> Iterator[Problem]:
         if self.host_network and self.rails:

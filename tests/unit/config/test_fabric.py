@@ -213,6 +213,20 @@ ONE: list[tuple[str, str, Any, str, str]] = [
         "is no instance type of a pool; these are: hgx-h100",
     ),
     ("rdma-shared", "fabric.hcas", ["=mlx5_0"], "fabric.hcas[0]", "is not an RDMA device"),
+    (
+        "rdma-shared",
+        "runtimes[0].image",
+        "docker.io/pytorch/pytorch:2.6.0-cuda12.6-cudnn9-runtime",
+        "runtimes[0].image",
+        "has an NCCL older than 2.26",
+    ),
+    (
+        "rdma-shared",
+        "runtimes[0].image",
+        "nvcr.io/nvidia/pytorch:25.02-py3",
+        "runtimes[0].image",
+        "has an NCCL older than 2.26",
+    ),
     # What a mode cannot promise.
     ("sriov-roce", "fabric.sriov.vfs", 0, "fabric.sriov.vfs", "greater than or equal to 1"),
     ("sriov-roce", "fabric.pods_per_node", 9, "fabric.pods_per_node", "more than the 8 virtual"),

@@ -63,6 +63,21 @@ def test_an_addon_narrows_what_is_served_and_is_named() -> None:
     assert unserved(lab, "1.36") == ""
 
 
+@pytest.mark.parametrize("driver", ["install", "existing"])
+def test_claims_of_nics_need_their_api(driver: str) -> None:
+    metal = stack("onprem-ib-sriov")
+    metal["fabric"] = {"kind": "infiniband", "mode": "dranet", "driver": driver, "selector": "true"}
+    assert "does not serve resource.k8s.io/v1" in unserved(parse(metal, where="x"), "1.33")
+    assert unserved(parse(metal, where="x"), "1.34") == ""
+
+
+def test_claims_of_gpus_need_their_api() -> None:
+    metal = stack("onprem-ib-sriov")
+    metal["gpu_operator"]["allocation"] = "dra"
+    assert "does not serve resource.k8s.io/v1" in unserved(parse(metal, where="x"), "1.33")
+    assert unserved(parse(stack("onprem-ib-sriov"), where="x"), "1.33") == ""
+
+
 def test_cloud_stack_with_unserved_kubernetes_is_refused() -> None:
     raw = stack("aws-p5-prod")
     raw["platform"]["kubernetes"] = "1.34"
