@@ -12,6 +12,7 @@ from railhead.components.cluster_access import standing
 from railhead.components.controllers.charts import Chart
 from railhead.components.existing.nfs import Nfs, NfsArgs
 from railhead.components.platform import Infrastructure
+from railhead.platform.existing import nfs_directory
 from railhead.platform.existing.model import ExistingCluster
 
 
@@ -42,7 +43,7 @@ def _nfs(cluster: ExistingCluster) -> NfsArgs | None:
     combination = COMBINATIONS[cluster.versions].through(cluster.registry_mirrors)
     return NfsArgs(
         chart=Chart.of(combination.addon("csi-driver-nfs")),
-        directory=cluster.name,
+        directory=nfs_directory(cluster),
         kubelet_directory=config.kubelet_directory,
         classes=config.classes,
     )

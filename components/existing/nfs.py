@@ -22,8 +22,8 @@ class NfsArgs:
 
     Args:
         chart: the chart of csi-driver-nfs.
-        directory: the directory of each share that has the claims' directories below it; the
-            cluster's name, where clusters use one share.
+        directory: the directory of each share that has the claims' directories below it; each
+            cluster's own, where clusters use one share.
         kubelet_directory: kubelet's directory on the nodes.
         classes: a storage class each, with its server, share and mount options.
     """
@@ -60,9 +60,9 @@ def parameters(directory: str, config: NfsClassConfig) -> dict[str, str]:
         "subDir": f"{directory}/${{pvc.metadata.namespace}}/${{pvc.metadata.name}}",
         # The driver's default removes the directory with the volume.
         "onDelete": "retain",
-        # Without, it is root's alone, and an image that runs as another user cannot write. The
-        # server says who reaches the directory, and Kubernetes whose pods mount the claim.
-        "mountPermissions": "0777",
+        # The driver sets it at creation and again at every mount (pkg/nfs/nodeserver.go, v4.13.4);
+        # 0 is never. Then a directory is root's alone at first.
+        "mountPermissions": "0" if config.mode == "keep" else config.mode,
     }
 
 

@@ -45,6 +45,41 @@ def test_nfs_driver_precedes_its_class_and_keeps_data(tmp_path: Path) -> None:
     assert names == {made.inputs["metadata"]["name"]}
 
 
+@pytest.mark.parametrize(
+    ("platform", "directory"),
+    [
+        ({"uid": "0a1b2c3d-0000-4000-8000-000000000001"}, "roce-shared-0a1b2c3d"),
+        ({"uid": "ffffffff-0000-4000-8000-000000000001"}, "roce-shared-ffffffff"),
+    ],
+)
+def test_a_copy_of_the_file_has_directories_of_its_own(
+    platform: dict[str, Any], directory: str, tmp_path: Path
+) -> None:
+    raw = copy.deepcopy(stack_cluster(STACK))
+    raw["platform"] |= platform
+    del raw["platform"]["nfs"]["directory"]
+    (made,) = run_stack(STACK, tmp_path, cluster=raw).of_type(
+        "kubernetes:storage.k8s.io/v1:StorageClass"
+    )
+    assert made.inputs["parameters"]["subDir"].split("/")[0] == directory
+
+
+def test_a_share_without_a_directory_of_the_clusters_own_is_refused() -> None:
+    raw = copy.deepcopy(stack_cluster(STACK))
+    del raw["platform"]["nfs"]["directory"]
+    with pytest.raises(InputError, match="is missing: it names the directory"):
+        config.parse(raw, where="test")
+
+
+def test_a_directory_keeps_its_mode_where_the_file_says_so(tmp_path: Path) -> None:
+    raw = copy.deepcopy(stack_cluster(STACK))
+    raw["platform"]["nfs"]["classes"][0]["mode"] = "keep"
+    (made,) = run_stack(STACK, tmp_path, cluster=raw).of_type(
+        "kubernetes:storage.k8s.io/v1:StorageClass"
+    )
+    assert made.inputs["parameters"]["mountPermissions"] == "0"
+
+
 def test_jobs_end_before_what_mounts_for_them_goes(tmp_path: Path) -> None:
     recording = run_stack(STACK, tmp_path)
     (release,) = (
@@ -64,6 +99,7 @@ def test_jobs_end_before_what_mounts_for_them_goes(tmp_path: Path) -> None:
         ({"share": "export"}, "platform.nfs.classes[0].share"),
         ({"mount_options": ["nfsvers=4.1,soft"]}, "platform.nfs.classes[0].mount_options[0]"),
         ({"on_delete": "delete"}, "platform.nfs.classes[0].on_delete"),
+        ({"mode": "rwx"}, "platform.nfs.classes[0].mode"),
     ],
 )
 def test_a_mistake_is_named(change: dict[str, Any], words: str) -> None:

@@ -13,14 +13,31 @@ from railhead.platform.base import Access, CreatedByPlatform, MadeWith, Platform
 from railhead.platform.existing.model import ExistingCluster
 
 
+def nfs_directory(cluster: ExistingCluster) -> str:
+    """Return the directory of the cluster's claims below each share; empty if nothing names it."""
+    platform = cluster.platform
+    if platform.nfs is not None and platform.nfs.directory is not None:
+        return platform.nfs.directory
+    first, _, _ = (platform.uid or "").partition("-")
+    return f"{platform.identity or cluster.name}-{first}" if first else ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Existing(Platform[ExistingCluster]):
     """Kubernetes that others run; the stack does not own what is below it."""
 
     def problems(self, cluster: ExistingCluster) -> Iterator[Problem]:
-        """Yield storage classes that share a name."""
+        """Yield storage classes that share a name, and shares without a directory of their own."""
         if (nfs := known(lambda: cluster.platform.nfs)) is not None:
             yield from taken(nfs.classes, "platform.nfs.classes", lambda row: (row.name,))
+            if known(lambda: nfs_directory(cluster)) == "":
+                yield (
+                    "platform.uid",
+                    "is missing: it names the directory of the cluster's claims, so that a copy of "
+                    "this file for another cluster cannot mount them; `kubectl get namespace "
+                    "kube-system -o jsonpath='{.metadata.uid}'` prints it; or name a directory "
+                    "yourself, platform.nfs.directory",
+                )
 
     def doubts(
         self,
@@ -69,7 +86,13 @@ class Existing(Platform[ExistingCluster]):
         return CreatedByPlatform(
             cluster=MadeWith(fixed={"identity": platform.identity or cluster.name}),
             storage={
-                row.name: MadeWith(fixed={"server": row.server, "share": row.share})
+                row.name: MadeWith(
+                    fixed={
+                        "server": row.server,
+                        "share": row.share,
+                        "directory": nfs_directory(cluster),
+                    }
+                )
                 for row in (platform.nfs.classes if platform.nfs else ())
             },
         )

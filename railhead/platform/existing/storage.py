@@ -28,6 +28,9 @@ Host = Annotated[
     ),
     AfterValidator(_elsewhere),
 ]
+DirectoryMode = Annotated[
+    str, matching(r"^(keep|[01]?[0-7]{3})$", "'keep', or a directory's mode, such as '0777'")
+]
 MountOption = Annotated[
     str, matching(r"^[a-z0-9_]+(=[^\s,]+)?$", "a mount option, such as 'nconnect=8'")
 ]
@@ -36,20 +39,28 @@ MountOption = Annotated[
 class NfsClassConfig(Model):
     """A storage class whose claims are directories below ``share`` of an NFS ``server``.
 
-    ``mount_options`` are the kernel's, as mount.nfs takes them.
+    ``mount_options`` are the kernel's, as mount.nfs takes them. ``mode`` is what each mount gives
+    the claim's directory, whatever a team has set; ``keep`` leaves it as it is, 0755 of root at
+    first, until the server's administrator says whose it is.
     """
 
     name: Name
     server: Host
     share: AbsolutePath
     mount_options: tuple[MountOption, ...] = MOUNT_OPTIONS
+    # Images run as any user; the server says who reaches the directory.
+    mode: DirectoryMode = "0777"
 
 
 class NfsConfig(Model):
     """NFS by its CSI driver, which the stack installs; ``classes`` are what claims name.
 
-    ``kubelet_directory`` is kubelet's own on the nodes, where a distribution has moved it.
+    ``directory`` of each share has the claims' directories; None is the cluster's own, by identity
+    and UID, which no copy of the file for another cluster has. A cluster that was rebuilt finds its
+    old data by the old name. ``kubelet_directory`` is kubelet's own on the nodes, where a
+    distribution has moved it.
     """
 
+    directory: Name | None = None
     classes: tuple[NfsClassConfig, ...] = Field(min_length=1)
     kubelet_directory: AbsolutePath = "/var/lib/kubelet"
