@@ -215,6 +215,8 @@ MAY_IMPORT = {
     # Runs on the nodes: further held by test_the_gate_needs_nothing_but_python.
     "gate": "base",
     "lab": "base machines catalog fabric model platform config resolve contract kube",
+    # A pull request's two plans, compared.
+    "review": "base model config contract lab",
     # A stack's whole life, on a twin of its cluster.
     "twin": "base machines fabric model config resolve contract kube gate lab",
     # The two that put the rooms of the core together.
@@ -280,7 +282,7 @@ DISTRIBUTIONS = {
         "railhead-diagnose",
     ),
     "railhead-accept": ("distributions/accept", "accept", "railhead railhead-diagnose"),
-    "railhead-lab": ("distributions/lab", "lab twin", "railhead railhead-diagnose"),
+    "railhead-lab": ("distributions/lab", "lab review twin", "railhead railhead-diagnose"),
 }
 
 

@@ -1,0 +1,232 @@
+"""Compares two plans of a stack, resource by resource."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from railhead.lab.planning import Plan
+from railhead.lab.recorders.recording import changed_paths, forced
+
+Kind = Literal["added", "deleted", "replaced", "changed"]
+_NOTHING: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """A resource of a plan: its inputs, and what the engine does with it.
+
+    ``frames`` are the lines of the program that make it, (file, line), the innermost first.
+    """
+
+    urn: str
+    type: str
+    name: str
+    inputs: Mapping[str, Any]
+    protect: bool = False
+    retain: bool = False
+    waits_for: frozenset[str] = frozenset()
+    refers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    ignores: frozenset[str] = frozenset()
+    aliases: frozenset[str] = frozenset()
+    parent: str = ""
+    frames: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """Type, namespace and name in the API server; empty for other resources."""
+        metadata = self.inputs.get("metadata")
+        if not self.type.startswith("kubernetes:") or not isinstance(metadata, Mapping):
+            return ()
+        name = str(metadata.get("name") or "")
+        return (self.type, str(metadata.get("namespace") or ""), name) if name else ()
+
+    @property
+    def label(self) -> str:
+        """Kind and name, for people."""
+        kind = self.type.rpartition(":")[2]
+        if identity := self.identity:
+            return f"{kind} {'/'.join(part for part in identity[1:] if part)}"
+        return f"{kind} {self.inputs.get('name') or self.name}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """A resource that is not the same in both plans. ``paths`` are the inputs that differ."""
+
+    kind: Kind
+    before: Planned | None
+    after: Planned | None
+    paths: tuple[str, ...] = ()
+    forced_by: tuple[str, ...] = ()
+
+    @property
+    def either(self) -> Planned:
+        """The resource as the head has it, else as the base had it."""
+        result = self.after or self.before
+        if result is None:
+            raise ValueError("a change has a side")
+        return result
+
+    @property
+    def was(self) -> Mapping[str, Any]:
+        """Inputs of the base; none for an added one."""
+        return self.before.inputs if self.before else _NOTHING
+
+    @property
+    def now(self) -> Mapping[str, Any]:
+        """Inputs of the head; none for a deleted one."""
+        return self.after.inputs if self.after else _NOTHING
+
+
+def resources(plan: Plan, root: str) -> dict[str, Planned]:
+    """Return a plan's resources by URN; ``root`` is the checkout, which its code's files are in."""
+    return {
+        urn: _planned(state, root)
+        for urn, state in plan.states.items()
+        if not str(state["type"]).startswith(("pulumi:pulumi:", "railhead:"))
+    }
+
+
+def _planned(state: Mapping[str, Any], root: str) -> Planned:
+    refers = state.get("propertyDependencies") or {}
+    return Planned(
+        urn=state["urn"],
+        type=state["type"],
+        name=str(state["urn"]).rsplit("::", 1)[-1],
+        inputs=_parsed(state.get("inputs") or {}),
+        protect=bool(state.get("protect")),
+        retain=bool(state.get("retainOnDelete")),
+        waits_for=frozenset(state.get("dependencies") or ()),
+        refers={key: tuple(sorted(urns)) for key, urns in refers.items() if urns},
+        ignores=frozenset(state.get("ignoreChanges") or ()),
+        aliases=frozenset(state.get("aliases") or ()),
+        parent=str(state.get("parent") or ""),
+        frames=tuple(_frames(state, root)),
+    )
+
+
+def _frames(state: Mapping[str, Any], root: str) -> Iterator[tuple[str, int]]:
+    for frame in state.get("stackTrace") or ():
+        path, _, line = str(frame.get("sourcePosition", "")).partition("#")
+        # The engine writes it relative to its own folder: project:///../../<path from the root>.
+        absolute = "/" + path.removeprefix("project://").lstrip("/").replace("../", "")
+        if absolute.startswith(f"{root}/") and line.isdigit():
+            name = absolute.removeprefix(f"{root}/")
+            # Top-level folders, which links inside the package bring in.
+            for folder in ("components/", "policies/"):
+                if name.startswith(f"railhead/{folder}"):
+                    name = name.removeprefix("railhead/")
+            yield name, int(line)
+
+
+def _parsed(value: Any) -> Any:
+    """Return inputs with JSON texts, as IAM documents are, parsed: their order means nothing."""
+    if isinstance(value, dict):
+        return {key: _parsed(inner) for key, inner in value.items() if inner is not None}
+    if isinstance(value, list):
+        return [_parsed(inner) for inner in value]
+    if isinstance(value, str) and value[:1] == "{" and value[-1:] == "}":
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value
+
+
+def compare(before: Mapping[str, Planned], after: Mapping[str, Planned]) -> list[Change]:
+    """Return all differences."""
+    changes: list[Change] = []
+    matched: dict[str, str] = {}
+    for urn, resource in after.items():
+        previous = urn if urn in before else next((a for a in resource.aliases if a in before), "")
+        if previous:
+            matched[previous] = urn
+    for previous, urn in matched.items():
+        old = before[previous]
+        new = _ignoring(old, after[urn])
+        paths = tuple(changed_paths(dict(old.inputs), dict(new.inputs)))
+        references = tuple(
+            key
+            for key in sorted({*old.refers, *new.refers})
+            if key in old.inputs
+            and key in new.inputs
+            and old.refers.get(key) != new.refers.get(key)
+        )
+        options = (
+            old.protect != new.protect or old.retain != new.retain or old.ignores - new.ignores
+        )
+        fixed = tuple(forced(new.type, list(paths)))
+        if paths or references or options or lost_order(old, new, after):
+            changes.append(
+                Change(
+                    kind="replaced" if fixed else "changed",
+                    before=old,
+                    after=new,
+                    paths=paths + tuple(r for r in references if r not in paths),
+                    forced_by=fixed,
+                )
+            )
+    taken = set(matched.values())
+    added = {urn: r for urn, r in after.items() if urn not in taken}
+    by_identity = {r.identity: r for r in added.values() if r.identity}
+    for urn, resource in before.items():
+        if urn in matched:
+            continue
+        same = by_identity.get(resource.identity) if resource.identity else None
+        if same is None:
+            changes.append(Change(kind="deleted", before=resource, after=None))
+            continue
+        # The engine knows it by another name: it deletes the very object that it has just made.
+        del added[same.urn]
+        paths = tuple(changed_paths(dict(resource.inputs), dict(same.inputs)))
+        changes.append(
+            Change(kind="replaced", before=resource, after=same, paths=paths, forced_by=("URN",))
+        )
+    changes += [Change(kind="added", before=None, after=r) for r in added.values()]
+    return changes
+
+
+def _ignoring(old: Planned, new: Planned) -> Planned:
+    """Return the new resource with the old inputs that the engine keeps (`ignoreChanges`)."""
+    inputs = dict(new.inputs)
+    for path in new.ignores:
+        keys = path.split(".")
+        was: Any = old.inputs
+        for key in keys:
+            was = was.get(key) if isinstance(was, Mapping) else None
+        inputs = _with(inputs, keys, was)
+    return replace(new, inputs=inputs)
+
+
+def _with(value: Mapping[str, Any], keys: Sequence[str], leaf: Any) -> dict[str, Any]:
+    key, rest = keys[0], keys[1:]
+    copied = dict(value)
+    if not rest and leaf is None:
+        copied.pop(key, None)
+    elif not rest:
+        copied[key] = leaf
+    elif isinstance(copied.get(key), Mapping):
+        copied[key] = _with(copied[key], rest, leaf)
+    return copied
+
+
+def lost_order(old: Planned, new: Planned, after: Mapping[str, Planned]) -> list[str]:
+    """Return what a resource no longer waits for, directly or by others, though it is there."""
+    gone = [
+        urn for urn in old.waits_for - new.waits_for if urn in after and not urn.endswith(new.urn)
+    ]
+    if not gone:
+        return []
+    reached: set[str] = set()
+    todo = list(new.waits_for)
+    while todo:
+        urn = todo.pop()
+        if urn in reached:
+            continue
+        reached.add(urn)
+        if there := after.get(urn):
+            todo += there.waits_for
+    return sorted(urn for urn in gone if urn not in reached)

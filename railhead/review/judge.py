@@ -1,0 +1,205 @@
+"""Judges each change of a stack's resources."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from railhead.review import rights
+from railhead.review.compare import Change, Planned, lost_order
+from railhead.review.gone import gone, size
+from railhead.review.judged import Judged
+from railhead.review.model import Level
+from railhead.review.objects import BY_KIND
+from railhead.review.rows import _prefix, differing, fields, short
+
+_DIGESTS = ("railhead.dev/digest",)
+
+
+def judged(
+    change: Change,
+    after: Mapping[str, Planned],
+    *,
+    code: bool,
+    named: Collection[tuple[str, str]],
+) -> Iterator[tuple[str, Judged]]:
+    """Yield (rule, verdict) on a change.
+
+    Args:
+        change: what differs.
+        after: all of the head.
+        code: whether code made it, and not the stack's own file.
+        named: what the guard of edits names already, as (kind, name), with all that goes with it.
+    """
+    if change.kind in ("deleted", "replaced"):
+        yield from _lost(change, code=code, named=named)
+    yield from _options(change)
+    yield from _order(change, after)
+    type_ = change.either.type
+    kind = type_.rpartition(":")[2].removesuffix("Patch")
+    results: list[Judged] = []
+    if type_.startswith("kubernetes:"):
+        for rule in BY_KIND.get(kind, ()):
+            results += rule(change, code=code)
+        if not BY_KIND.get(kind):
+            results += _other(change, code=code)
+    results += fields(change)
+    if type_.startswith("aws:"):
+        results += [*rights.documents(change), *rights.attachments(change)]
+        results += _reach(change)
+    if type_.startswith("gcp:") and "iAM" in type_:
+        results += rights.google(change)
+    elif type_.startswith("gcp:compute/firewall"):
+        results += _reach(change)
+    if "apacityBlockReservation" in type_ and change.kind == "added":
+        results.append(Judged("refuse", "capacity", "is bought by this: it is paid in full"))
+    if not results and change.kind == "changed" and code:
+        results += _unread(change)
+    for result in results:
+        yield result.rule or f"{result.loss}-{kind.lower()}", result
+
+
+def _lost(
+    change: Change, *, code: bool, named: Collection[tuple[str, str]]
+) -> Iterator[tuple[str, Judged]]:
+    resource = change.before or change.either
+    row = gone(resource.type)
+    amount = f" ({much})" if (much := size(resource)) else ""
+    kind = resource.type.rpartition(":")[2].lower()
+    level: Level = row.level
+    if _is_named(resource, named):
+        return
+    if level == "ask" and code and row.loss in ("network", "access"):
+        level = "refuse"
+    if change.kind == "deleted":
+        kept = ", though Pulumi leaves the object where it is" if resource.retain else ""
+        yield (
+            f"deleted-{kind}",
+            Judged(level, row.loss, f"is deleted{amount}: {row.what}{kept}", row.who),
+        )
+        return
+    if change.forced_by == ("URN",):
+        text = "has another name in the program: it is recreated, and then deleted as the old one"
+    else:
+        text = (
+            f"is replaced{amount}, because of {', '.join(change.forced_by)}: meanwhile {row.what}"
+        )
+    yield f"replaced-{kind}", Judged(level, row.loss, text, row.who)
+
+
+def _is_named(resource: Planned, named: Collection[tuple[str, str]]) -> bool:
+    metadata = resource.inputs.get("metadata")
+    space = metadata.get("namespace") if isinstance(metadata, Mapping) else None
+    name = str((metadata.get("name") if isinstance(metadata, Mapping) else "") or "")
+    for kind, other in named:
+        if kind == "cluster":
+            return True
+        last = other.rpartition("/")[2]
+        if kind == "namespace" and other in (space, name):
+            return True
+        parts = resource.urn.rsplit("::", 1)[-1].split("-")
+        if kind in ("pool", "storage", "queue", "checkpoint") and (
+            last in (name, name.rpartition("-")[0]) or f"-{last}" in f"-{'-'.join(parts)}"
+        ):
+            return True
+    return False
+
+
+def _options(change: Change) -> Iterator[tuple[str, Judged]]:
+    old, new = change.before, change.after
+    if old is None or new is None:
+        return
+    if old.protect and not new.protect:
+        yield (
+            "protect",
+            Judged("refuse", "data", "loses its protection (protect): one edit can delete it"),
+        )
+    if old.retain and not new.retain:
+        text = "loses retain_on_delete: what is deleted from the stack is deleted for good"
+        yield "retain", Judged("refuse", "data", text)
+    if lost := sorted(old.ignores - new.ignores):
+        text = f"no longer ignores changes of {', '.join(lost)}: the next update puts them back"
+        yield (
+            "ignores",
+            Judged("refuse", "jobs", text, "who changed them by hand or by autoscaling"),
+        )
+
+
+def _order(change: Change, after: Mapping[str, Planned]) -> Iterator[tuple[str, Judged]]:
+    old, new = change.before, change.after
+    if old is None or new is None or not (gone_ := lost_order(old, new, after)):
+        return
+    names = [after[urn].label for urn in gone_]
+    listed = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    text = f"no longer waits for {listed}: it may be made before them and deleted after them"
+    yield "order", Judged("ask", "jobs", text, "the next `up` or `destroy`, now and then")
+
+
+def _reach(change: Change) -> Iterator[Judged]:
+    """Yield networks that a rule of a security group or firewall newly lets in."""
+    kind = change.either.type.rpartition(":")[2]
+    if not change.now or kind not in (
+        *("SecurityGroupIngressRule", "SecurityGroupRule", "SecurityGroup", "Firewall"),
+        *("DefaultSecurityGroup", "SecurityGroupEgressRule"),
+    ):
+        return
+    way_in = "Egress" not in kind and change.now.get("direction") != "EGRESS"
+    was, now = set(_networks(change.was)), set(_networks(change.now))
+    for network in sorted(now - was):
+        prefix = _prefix(network)
+        if network.startswith("pl-"):
+            yield Judged("ask", "network", f"lets in {network}: the list was not read")
+        elif way_in and prefix < 16:
+            yield Judged("refuse", "network", f"lets in {network}, {_hosts(network)} addresses")
+        elif way_in and change.kind != "added":
+            yield Judged("ask", "network", f"lets in {network}")
+        else:
+            yield Judged("note", "network", f"{'lets in' if way_in else 'reaches'} {network}")
+    if change.before and change.after:
+        for path, (old, new) in differing(change).items():
+            if "ort" in path or "rotocol" in path or "allows" in path or "ecurityGroup" in path:
+                text = f"{path}: {short(old)} -> {short(new)}"
+                yield Judged("refuse", "network", text, "who sends what is refused")
+
+
+def _hosts(network: str) -> str:
+    import ipaddress
+
+    return f"{ipaddress.ip_network(network, strict=False).num_addresses:,}"
+
+
+def _networks(inputs: Mapping[str, Any]) -> Iterator[str]:
+    for key in ("cidrIpv4", "cidrIpv6", "prefixListId"):
+        if inputs.get(key):
+            yield str(inputs[key])
+    for key in ("cidrBlocks", "ipv6CidrBlocks", "sourceRanges", "prefixListIds"):
+        yield from map(str, inputs.get(key) or ())
+    for rule in inputs.get("ingress") or ():
+        if isinstance(rule, Mapping):
+            yield from _networks(rule)
+
+
+def _other(change: Change, *, code: bool) -> Iterator[Judged]:
+    """Yield a look at objects that no rule knows, where code changes them."""
+    if change.kind != "changed" or not code:
+        return
+    changed = {
+        path: values
+        for path, values in differing(change).items()
+        if not path.startswith(("data.", "metadata.annotations.")) and path not in _DIGESTS
+    }
+    if changed:
+        path, (was, now) = next(iter(changed.items()))
+        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        yield Judged("ask", "jobs", f"{path}: {short(was)} -> {short(now)}{more}")
+
+
+def _unread(change: Change) -> Iterator[Judged]:
+    """Yield a note about what no rule reads."""
+    changed = differing(change)
+    if changed and not change.either.type.startswith("kubernetes:"):
+        path, (was, now) = next(iter(changed.items()))
+        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        harmless = all(p.startswith(("tags", "description", "labels")) for p in changed)
+        level: Level = "note" if harmless else "ask"
+        yield Judged(level, "jobs", f"{path}: {short(was)} -> {short(now)}{more}")

@@ -1,0 +1,86 @@
+"""The judges of a pull request, and the changes that it makes to them."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from railhead.review.model import Judges
+from railhead.review.sources import Sources
+
+#: Files by which a pull request is judged, or jobs later, and what they are.
+JUDGES: tuple[tuple[str, str], ...] = (
+    ("policies/exempt.py", "the exemptions of the policy pack"),
+    ("policies/*", "the policy pack"),
+    ("policies.yaml", "the policy pack's configuration"),
+    ("railhead/review/*", "this review"),
+    ("railhead/lab/recorders/*", "the recorders of a plan"),
+    ("railhead/lab/planning.py", "how a stack is planned"),
+    ("railhead/config/edits/*", "the guard of edits"),
+    ("railhead/model/removals.py", "the guard of edits"),
+    ("railhead/resolve/guards*", "the guards in the API server"),
+    ("components/guards/*", "the guards in the API server"),
+    ("railhead/gate/*", "the gate of nodes"),
+    ("railhead/resolve/gate*", "the gate of nodes"),
+    (".github/workflows/*", "the pipeline"),
+    (".github/CODEOWNERS", "who must approve"),
+    ("CODEOWNERS", "who must approve"),
+    (".gitlab-ci*.yml", "the pipeline"),
+    ("Jenkinsfile*", "the pipeline"),
+    (".ci/*", "the pipeline"),
+)
+#: What a digest is taken of: the pack, and all that it and the plan are made with.
+_DIGESTED = ("policies", "railhead", "components")
+
+
+def judges(source: Sources, *, allowed: bool) -> Judges:
+    """Return who judges, with the files of the pull request that change them."""
+    changed = []
+    for name in source.changed:
+        what = next((what for pattern, what in JUDGES if fnmatchcase(name, pattern)), "")
+        if what and not _same_program(source, name):
+            changed.append(f"{name}: {what}")
+    return Judges(
+        commit=source.tip,
+        digest=f"sha256:{digest(source.judge)}",
+        changed=tuple(changed),
+        allowed=allowed,
+    )
+
+
+def digest(checkout: Path) -> str:
+    """Return a digest of a checkout's pack and Railhead."""
+    total = hashlib.sha256()
+    for folder in _DIGESTED:
+        for path in sorted((checkout / folder).rglob("*.py")):
+            total.update(str(path.relative_to(checkout)).encode() + b"\0")
+            total.update(hashlib.sha256(path.read_bytes()).digest())
+    return total.hexdigest()
+
+
+def _same_program(source: Sources, name: str) -> bool:
+    """Return whether only comments and docstrings of a Python file differ."""
+    if not name.endswith(".py"):
+        return False
+    before, after = source.text(name, head=False), source.text(name, head=True)
+    return before is not None and after is not None and _program(before) == _program(after)
+
+
+def _program(text: str) -> str:
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return text
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if (
+            isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+            and isinstance(body, list)
+            and body
+            and isinstance(body[0], ast.Expr)
+            and isinstance(body[0].value, ast.Constant)
+        ):
+            body.pop(0)
+    return ast.dump(tree)

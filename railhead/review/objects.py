@@ -1,0 +1,487 @@
+"""Judges changed objects of Kubernetes: networks, guards, namespaces, queues, pods, charts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import yaml
+
+from railhead.base.names import TRAINING_LABEL
+from railhead.base.quantity import parse
+from railhead.review import rights
+from railhead.review.compare import Change
+from railhead.review.judged import Judged
+from railhead.review.model import Level
+from railhead.review.rows import _less, _prefix, _several, flat, short
+
+_LEVELS = ("privileged", "baseline", "restricted")
+_ENFORCE = "pod-security.kubernetes.io/enforce"
+# Tags that are moved to other images as a habit.
+_MOVING = frozenset("latest main master nightly dev edge stable head canary devel rolling".split())
+_SECRET = re.compile(r"(TOKEN|PASSWORD|PASSWD|SECRET|API_?KEY|ACCESS_?KEY|CREDENTIAL)", re.I)
+_FABRIC = ("NCCL_", "FI_", "UCX_", "OMPI_", "GLOO_", "RDMAV_", "LD_LIBRARY_PATH", "LD_PRELOAD")
+
+
+def network_policies(change: Change, **_: bool) -> Iterator[Judged]:
+    """Yield traffic that a network policy newly allows, or no longer."""
+    was, now = change.was.get("spec") or {}, change.now.get("spec") or {}
+    lost = set(was.get("policyTypes") or ()) - set(now.get("policyTypes") or ())
+    if change.before and change.after:
+        if lost:
+            yield Judged("refuse", "network", f"no longer holds for {', '.join(sorted(lost))}")
+        if was.get("podSelector") != now.get("podSelector"):
+            yield Judged("refuse", "network", "holds for other pods")
+    for direction, peers in (("egress", "to"), ("ingress", "from")):
+        before, after = was.get(direction) or [], now.get(direction) or []
+        for rule in after:
+            if rule in before:
+                continue
+            yield from _opened(rule, direction, peers, known=before)
+        if change.after and any(rule not in after for rule in before):
+            old = [rule for rule in before if rule not in after]
+            if not any(_contains(rule, row) for row in old for rule in after):
+                yield Judged("ask", "network", f"refuses {direction} that it allowed", "its jobs")
+
+
+def _contains(rule: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+    """Return whether every peer and port of an old rule is in a new one."""
+    return all(
+        not rule.get(key) or all(item in rule[key] for item in old.get(key) or [None])
+        for key in ("to", "from", "ports")
+    )
+
+
+def _opened(
+    rule: Mapping[str, Any], direction: str, peers: str, *, known: list[Any]
+) -> Iterator[Judged]:
+    ports = rule.get("ports")
+    where = f"{direction} on {_ports(ports)}" if ports else f"{direction} on every port"
+    named = rule.get(peers)
+    if not named:
+        if ports and direction == "egress":
+            yield Judged("ask", "network", f"opens {where} to anywhere")
+        else:
+            yield Judged("refuse", "network", f"opens {where}, for anyone")
+        return
+    listed = [p for row in known if row.get("ports") == ports for p in row.get(peers) or ()]
+    for peer in named:
+        if peer in listed:
+            continue
+        block = (peer.get("ipBlock") or {}).get("cidr")
+        if block is not None:
+            prefix = _prefix(block)
+            level: Level = (
+                "refuse" if prefix < 8 and not ports else "ask" if prefix < 16 else "note"
+            )
+            yield Judged(level, "network", f"opens {where} for {block}")
+        elif peer.get("namespaceSelector") == {} and not peer.get("podSelector"):
+            yield Judged("refuse", "network", f"opens {where} for pods of every namespace")
+        elif peer == {"podSelector": {}}:
+            yield Judged("note", "network", f"opens {where} within its namespace")
+        else:
+            yield Judged("note", "network", f"opens {where} for {short(dict(flat(peer)))}")
+
+
+def _ports(ports: list[Mapping[str, Any]]) -> str:
+    return ", ".join(f"{p.get('protocol', 'TCP')} {p.get('port', 'any')}" for p in ports[:4])
+
+
+def guards(change: Change, *, code: bool) -> Iterator[Judged]:
+    """Yield what an admission policy no longer refuses."""
+    was, now = change.was.get("spec") or {}, change.now.get("spec") or {}
+    if not (change.before and change.after) or was == now:
+        return
+    who = "nobody, until a job runs that it would have refused"
+    before = {v.get("expression"): v for v in was.get("validations") or ()}
+    after = {v.get("expression"): v for v in now.get("validations") or ()}
+    lost, added = before.keys() - after.keys(), after.keys() - before.keys()
+    if len(after) < len(before):
+        count = len(before) - len(after)
+        yield Judged("refuse", "guards", f"checks {count} things fewer: {short(sorted(lost))}", who)
+    elif any(_always(text) for text in added):
+        yield Judged("refuse", "guards", "has a check that everything passes", who)
+    elif lost and code:
+        yield Judged("refuse", "guards", f"checks otherwise: {short(sorted(added))}", who)
+    if was.get("matchConstraints") != now.get("matchConstraints"):
+        old, new = _matched(was), _matched(now)
+        if gone := sorted(old - new):
+            yield Judged("refuse", "guards", f"is no longer asked about {short(gone)}", who)
+        elif code:
+            yield Judged("ask", "guards", "is asked about other objects", who)
+    conditions = [
+        c for c in now.get("matchConditions") or () if c not in (was.get("matchConditions") or ())
+    ]
+    if conditions and code:
+        yield Judged("refuse", "guards", "is asked under another condition only", who)
+    for key in ("validationActions", "failurePolicy", "matchResources", "policyName", "variables"):
+        if was.get(key) != now.get(key) and (code or key != "variables"):
+            level: Level = "ask" if key == "variables" else "refuse"
+            text = f"{key}: {short(was.get(key))} -> {short(now.get(key))}"
+            yield Judged(level, "guards", text, who)
+
+
+def _always(text: Any) -> bool:
+    flattened = str(text).strip().strip("()")
+    return flattened == "true" or flattened.endswith("|| true") or flattened.startswith("true ||")
+
+
+def _matched(spec: Mapping[str, Any]) -> set[str]:
+    rules = (spec.get("matchConstraints") or {}).get("resourceRules") or ()
+    return {
+        f"{operation} of {resource}"
+        for rule in rules
+        for operation in rule.get("operations") or ()
+        for resource in rule.get("resources") or ()
+    }
+
+
+def namespaces(change: Change, *, code: bool) -> Iterator[Judged]:
+    """Yield labels whose loss opens a namespace."""
+    was = (change.was.get("metadata") or {}).get("labels") or {}
+    now = (change.now.get("metadata") or {}).get("labels") or {}
+    if change.kind == "deleted":
+        return
+    if was.get(TRAINING_LABEL) == "true" and now.get(TRAINING_LABEL) != "true":
+        yield Judged("refuse", "guards", f"loses {TRAINING_LABEL}: no guard looks at its jobs")
+    before, after = was.get(_ENFORCE), now.get(_ENFORCE)
+    if before in _LEVELS and (after not in _LEVELS or _LEVELS.index(after) < _LEVELS.index(before)):
+        yield Judged("refuse", "guards", f"admits {after or 'any'} pods in place of {before} ones")
+    if change.kind == "added" and after == "privileged":
+        yield Judged("ask", "guards", "admits privileged pods")
+    if code and (gone := sorted(set(was) - set(now) - {TRAINING_LABEL, _ENFORCE})):
+        yield Judged("ask", "guards", f"loses labels {', '.join(gone)}")
+
+
+def limits(change: Change, **_: bool) -> Iterator[Judged]:
+    """Yield limits of a namespace that rise or go."""
+    was = (change.was.get("spec") or {}).get("hard") or {}
+    now = (change.now.get("spec") or {}).get("hard") or {}
+    if change.kind == "deleted":
+        return
+    for key, value in was.items():
+        if key not in now or _less(now[key], value):
+            level: Level = "refuse" if str(value) == "0" or key not in now else "ask"
+            yield Judged(level, "guards", f"allows {now.get(key, 'any')} {key} in place of {value}")
+        elif _less(value, now[key]):
+            yield Judged("ask", "quota", f"allows {now[key]} {key} in place of {value}")
+
+
+def queues(change: Change, *, code: bool) -> Iterator[Judged]:
+    """Yield what a cluster queue's jobs lose in ways that the stack's file does not say."""
+    was, now = change.was.get("spec") or {}, change.now.get("spec") or {}
+    if not (change.before and change.after):
+        return
+    level: Level = "refuse" if code else "note"
+    for key in ("cohort", "cohortName", "preemption", "fairSharing", "queueingStrategy"):
+        if was.get(key) != now.get(key):
+            text = f"{key}: {short(was.get(key))} -> {short(now.get(key))}"
+            yield Judged("ask" if code else "note", "quota", text)
+    if was.get("namespaceSelector") != now.get("namespaceSelector"):
+        yield Judged("refuse", "quota", "serves jobs of other namespaces")
+    before, after = _quotas(was), _quotas(now)
+    for resource, quota in before.items():
+        new = after.get(resource)
+        if new is None:
+            yield Judged("refuse", "quota", f"has no quota of {resource} any more", "its jobs wait")
+        elif new < quota and code:
+            text = f"has {new:g} {resource} in place of {quota:g}"
+            yield Judged(level, "quota", text, "jobs that no longer fit wait for ever")
+        elif new > quota and code:
+            yield Judged("refuse", "quota", f"has {new:g} {resource} in place of {quota:g}")
+
+
+def _quotas(spec: Mapping[str, Any]) -> dict[str, float]:
+    totals: dict[str, float] = {}
+    for group in spec.get("resourceGroups") or ():
+        for flavor in group.get("flavors") or ():
+            for row in flavor.get("resources") or ():
+                quota = float(parse(str(row.get("nominalQuota", 0))))
+                totals[row["name"]] = totals.get(row["name"], 0) + quota
+    return totals
+
+
+def services(change: Change, **_: bool) -> Iterator[Judged]:
+    """Yield services that are reached from outside of the cluster."""
+    was, now = change.was.get("spec") or {}, change.now.get("spec") or {}
+    kind = now.get("type")
+    if kind in ("LoadBalancer", "NodePort") and was.get("type") != kind:
+        notes = (change.now.get("metadata") or {}).get("annotations") or {}
+        internal = any("internal" in f"{k}={v}".lower() for k, v in notes.items())
+        level: Level = "ask" if internal or now.get("loadBalancerSourceRanges") else "refuse"
+        yield Judged(level, "network", f"is reached from outside of the cluster, as a {kind}")
+
+
+def secrets(change: Change, **_: bool) -> Iterator[Judged]:
+    """Yield secrets whose content is in the repository."""
+    for key in ("stringData", "data"):
+        if change.now.get(key) and change.now.get(key) != change.was.get(key):
+            if "[secret]" in str(change.now[key]):
+                continue
+            names = ", ".join(sorted(change.now[key]))
+            text = f"has {names} in plain text, in the repository and in the state"
+            yield Judged("refuse", "rights", text, "everyone who reads the repository")
+
+
+def pods(change: Change, *, code: bool) -> Iterator[Judged]:
+    """Yield what changes in the pods of a workload or a runtime."""
+    before, after = dict(_pods(change.was)), dict(_pods(change.now))
+    for path, spec in after.items():
+        old = before.get(path)
+        yield from _pod(old, spec, code=code)
+    was, now = change.was.get("spec") or {}, change.now.get("spec") or {}
+    if change.before and change.after and _less(was.get("replicas"), now.get("replicas")):
+        level: Level = "refuse" if now.get("replicas") == 0 else "ask"
+        yield Judged(level, "jobs", f"has {now.get('replicas')} replicas, not {was['replicas']}")
+    if (
+        change.before
+        and change.after
+        and code
+        and was.get("updateStrategy") != now.get("updateStrategy")
+    ):
+        yield Judged("ask", "jobs", "is rolled out otherwise")
+
+
+def _pods(value: Any, path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if isinstance(value, Mapping):
+        if isinstance(value.get("containers"), list):
+            yield path, value
+            return
+        for key, inner in value.items():
+            yield from _pods(inner, f"{path}.{key}")
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _pods(inner, f"{path}[{index}]")
+
+
+def _pod(was: Mapping[str, Any] | None, now: Mapping[str, Any], *, code: bool) -> Iterator[Judged]:
+    old = {c.get("name"): c for c in _containers(was or {})}
+    for container in _containers(now):
+        yield from _container(old.get(container.get("name")), container, code=code)
+    if was is None:
+        return
+    for key, says in (
+        ("tolerations", "no longer tolerates taints of its nodes"),
+        ("volumes", "loses volumes"),
+        ("initContainers", "loses steps before it starts"),
+        ("imagePullSecrets", "loses pull secrets"),
+    ):
+        gone = [r for r in was.get(key) or () if r not in (now.get(key) or ())]
+        names = [r.get("name") or r.get("key") for r in gone]
+        kept = [r.get("name") or r.get("key") for r in now.get(key) or ()]
+        if lost := [n for n in names if n not in kept]:
+            yield Judged("refuse" if code else "ask", "jobs", f"{says}: {short(lost)}")
+        elif gone and key == "volumes":
+            yield from _volumes(gone, now.get(key) or [], code=code)
+    for key in ("nodeSelector", "affinity", "topologySpreadConstraints", "schedulerName"):
+        if was.get(key) != now.get(key) and code:
+            yield Judged("ask", "jobs", f"runs on other nodes: {key}")
+    for key in ("priorityClassName", "serviceAccountName", "runtimeClassName", "hostNetwork"):
+        if was.get(key) != now.get(key):
+            text = f"{key}: {short(was.get(key))} -> {short(now.get(key))}"
+            yield Judged("ask", "jobs", text)
+    grace = was.get("terminationGracePeriodSeconds"), now.get("terminationGracePeriodSeconds")
+    if _less(*grace):
+        text = f"has {grace[1]} s to write its last checkpoint, not {grace[0]}"
+        yield Judged("ask", "data", text, "runs that are stopped")
+    if dict(flat(was.get("securityContext") or {})) != dict(flat(now.get("securityContext") or {})):
+        yield Judged("ask", "rights", "has another security context")
+
+
+def _volumes(before: list[Any], after: list[Any], *, code: bool) -> Iterator[Judged]:
+    now = {row.get("name"): row for row in after}
+    for row in before:
+        new = now.get(row.get("name"), {})
+        limits = [(r.get("emptyDir") or {}).get("sizeLimit") for r in (row, new)]
+        if _less(*limits):
+            text = f"has {limits[1]} of shared memory, not {limits[0]}"
+            yield Judged("ask", "jobs", text, "data loaders and NCCL, in the middle of a run")
+        claims = [(r.get("persistentVolumeClaim") or {}).get("claimName") for r in (row, new)]
+        if claims[0] and claims[0] != claims[1]:
+            text = f"mounts {claims[1]} in place of {claims[0]}"
+            # The guard of edits judges what the file says.
+            level: Level = "refuse" if code else "ask"
+            yield Judged(level, "data", text, "runs that resume: they start at step 0")
+
+
+def _containers(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [
+        c
+        for key in ("initContainers", "containers")
+        for c in spec.get(key) or ()
+        if isinstance(c, Mapping)
+    ]
+
+
+def _container(
+    was: Mapping[str, Any] | None, now: Mapping[str, Any], *, code: bool
+) -> Iterator[Judged]:
+    image = now.get("image")
+    if image and (was is None or was.get("image") != image):
+        yield from _image(was and was.get("image"), str(image))
+    old = {e["name"]: e for e in (was or {}).get("env") or () if "name" in e}
+    new = {e["name"]: e for e in now.get("env") or () if "name" in e}
+    for name, row in new.items():
+        value = row.get("value")
+        if row == old.get(name):
+            continue
+        if value and _SECRET.search(name) and not name.upper().endswith(("_FILE", "_PATH")):
+            yield Judged("refuse", "rights", f"has {name} in plain text", "everyone who reads it")
+        elif was is not None and name.startswith(_FABRIC):
+            text = f"sets {name}={value} in place of {old.get(name, {}).get('value', 'nothing')}"
+            yield Judged("ask", "network", text, "its jobs, by their speed")
+    if was is not None:
+        yield from _weaker(was, now, code=code)
+
+
+def _weaker(was: Mapping[str, Any], now: Mapping[str, Any], *, code: bool) -> Iterator[Judged]:
+    """Yield what a container loses."""
+    old = {e.get("name") for e in was.get("env") or ()}
+    new = {e.get("name") for e in now.get("env") or ()}
+    if lost := sorted(old - new):
+        fabric = [name for name in lost if name.startswith(_FABRIC)]
+        level: Level = "refuse" if fabric else "ask"
+        yield Judged(level, "network" if fabric else "jobs", f"loses variables {short(lost)}")
+    for kind in ("limits", "requests"):
+        before = (was.get("resources") or {}).get(kind) or {}
+        after = (now.get("resources") or {}).get(kind) or {}
+        for name, amount in before.items():
+            if "/" in name and name not in after:
+                yield Judged("refuse", "network", f"no longer asks for {name}", "its jobs")
+            elif "/" in name and _less(amount, after.get(name)):
+                yield Judged("refuse", "network", f"asks for {after[name]} {name}, not {amount}")
+            elif _less(amount, after.get(name)):
+                yield Judged("ask", "jobs", f"has {after.get(name)} {name}, not {amount}")
+    before, after = was.get("securityContext") or {}, now.get("securityContext") or {}
+    if before != after:
+        gained = {k: v for k, v in dict(flat(after)).items() if dict(flat(before)).get(k) != v}
+        yield Judged("ask", "rights", f"has another security context: {short(gained)}")
+    for key in ("volumeMounts", "livenessProbe", "readinessProbe"):
+        gone = [m for m in _several(was.get(key)) if m not in _several(now.get(key))]
+        if gone and code:
+            yield Judged("ask", "jobs", f"loses or changes {key}")
+    for key in ("command", "args"):
+        if was.get(key) != now.get(key) and code:
+            yield Judged("ask", "jobs", f"runs something else: {key}")
+
+
+def _image(was: Any, now: str) -> Iterator[Judged]:
+    name, _, digest = now.partition("@")
+    repository, _, tag = name.rpartition(":") if ":" in name.rpartition("/")[2] else (name, "", "")
+    if not digest and (not tag or tag in _MOVING):
+        text = f"runs {now}, whose tag moves: another image tomorrow, and on some nodes only"
+        yield Judged("refuse", "jobs", text)
+    elif was and str(was).partition("/")[0] != repository.partition("/")[0]:
+        yield Judged("ask", "rights", f"runs {now} in place of {was}: another registry")
+    elif was:
+        yield Judged("note", "jobs", f"runs {now} in place of {was}")
+
+
+# Settings of Kueue (apis/config/v1beta2/configuration_types.go): path, what its change does.
+_KUEUE: tuple[tuple[str, str], ...] = (
+    ("manageJobsWithoutQueueName", "jobs without a queue run past every quota"),
+    ("managedJobsNamespaceSelector", "jobs of other namespaces are managed, or of none"),
+    ("waitForPodsReady", "a gang whose pods do not start keeps its quota"),
+    ("integrations.frameworks", "jobs of a kind run past every quota"),
+    ("integrations.externalFrameworks", "jobs of a kind run past every quota"),
+    ("featureGates", "Kueue admits otherwise"),
+    ("fairSharing", "quota is shared otherwise"),
+    ("resources", "resources are counted otherwise"),
+    ("clientConnection", "admission is slower"),
+    ("controller", "admission is slower"),
+    ("leaderElection", "two controllers may admit at once"),
+    ("webhook", "jobs are not checked"),
+)
+_WEAKER = re.compile(
+    r"(insecure|privileged|hostnetwork|failurepolicy|verify|webhook|rbac|networkpolic|tls"
+    r"|serviceaccount|securitycontext|leaderelect)",
+    re.I,
+)
+
+
+def charts(change: Change, *, code: bool) -> Iterator[Judged]:
+    """Yield what changes in a Helm release: its chart, its version, its values."""
+    was, now = change.was, change.now
+    if change.kind == "deleted":
+        return
+    chart = str(now.get("chart", ""))
+    local = chart.startswith(("/", "."))
+    if not now.get("version") and not local and (was.get("version") or change.kind == "added"):
+        yield Judged("refuse", "jobs", "has no version: whatever is newest is installed")
+    if not (change.before and change.after):
+        return
+    if was.get("version") != now.get("version") and now.get("version"):
+        text = f"goes from {was.get('version')} to {now['version']}"
+        yield Judged("ask", "jobs", f"{text}: see docs/upgrading.md", "jobs, while it restarts")
+    for key in ("chart", "repositoryOpts", "namespace"):
+        if was.get(key) != now.get(key):
+            yield Judged("refuse", "jobs", f"{key}: {short(was.get(key))} -> {short(now.get(key))}")
+    before, after = _values(was), _values(now)
+    for path in sorted({*before, *after}):
+        old, new = before.get(path), after.get(path)
+        if old != new:
+            yield _value(path, old, new, code=code)
+
+
+def _values(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a release's values by path; a value that is YAML text is read as such."""
+    values: dict[str, Any] = {}
+    for path, value in flat(inputs.get("values") or {}):
+        parsed = None
+        if isinstance(value, str) and "\n" in value:
+            try:
+                parsed = yaml.safe_load(value)
+            except yaml.YAMLError:
+                parsed = None
+        if isinstance(parsed, Mapping):
+            values.update(flat(parsed, path))
+        else:
+            values[path] = value
+    return values
+
+
+def _value(path: str, was: Any, now: Any, *, code: bool) -> Judged:
+    text = f"value {path}: {short(was)} -> {short(now)}"
+    within = path.rpartition("controllerManagerConfigYaml.")[2]
+    for key, meaning in _KUEUE:
+        if within != path and (within == key or within.startswith(f"{key}.")):
+            grown = isinstance(was, list) and isinstance(now, list) and set(was) <= set(now)
+            mild = key in ("clientConnection", "controller", "featureGates", "fairSharing")
+            level: Level = "note" if grown and not mild else "ask" if mild or not code else "refuse"
+            if key == "waitForPodsReady" and now is not None:
+                level = "ask" if code else "note"
+            if key == "manageJobsWithoutQueueName" and now is not True:
+                level = "refuse"
+            return Judged(level, "quota", f"{text}: {meaning}", "teams with quota")
+    if path.endswith("tag") and (str(now) in _MOVING or now in (None, "")):
+        return Judged("refuse", "jobs", f"{text}: a tag that moves")
+    if now is False and was is True and path.endswith(("enabled", "Enabled")):
+        return Judged("refuse" if code else "ask", "jobs", f"{text}: it is switched off")
+    if _WEAKER.search(path):
+        return Judged("refuse" if code else "ask", "guards", text)
+    return Judged("ask" if code else "note", "jobs", text)
+
+
+Rule = Callable[..., Iterator[Judged]]
+_WORKLOADS = ("DaemonSet", "Deployment", "StatefulSet", "Job", "CronJob", "Pod", "ReplicaSet")
+BY_KIND: Mapping[str, tuple[Rule, ...]] = {
+    "NetworkPolicy": (network_policies,),
+    "ValidatingAdmissionPolicy": (guards,),
+    "ValidatingAdmissionPolicyBinding": (guards,),
+    "MutatingAdmissionPolicy": (guards,),
+    "MutatingAdmissionPolicyBinding": (guards,),
+    "Namespace": (namespaces,),
+    "ResourceQuota": (limits,),
+    "ClusterQueue": (queues,),
+    "Service": (services,),
+    "Secret": (secrets,),
+    "Release": (charts,),
+    "ClusterTrainingRuntime": (pods,),
+    "TrainingRuntime": (pods,),
+    "Role": (lambda change, **_: rights.roles(change),),
+    "ClusterRole": (lambda change, **_: rights.roles(change),),
+    "RoleBinding": (lambda change, **_: rights.bindings(change),),
+    "ClusterRoleBinding": (lambda change, **_: rights.bindings(change),),
+    **dict.fromkeys(_WORKLOADS, (pods,)),
+}

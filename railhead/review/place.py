@@ -1,0 +1,60 @@
+"""Finds the line that a finding is about, and the lines that would do what was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from railhead.review.compare import Change
+from railhead.review.model import Place
+from railhead.review.sources import Hunk, Sources
+
+# Kind of resource -> words of the stack's file that it comes from.
+_WORDS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
+    (("PersistentVolume",), ("checkpoints", "claim", "datasets", "size", "storage")),
+    (("FileSystem", "filestore", "lustre", "Bucket", "StorageClass", "backup"), ("storage",)),
+    (("NodeGroup", "NodePool", "LaunchTemplate", "placement"), ("pools", "nodes", "pool")),
+    (("Queue", "Flavor", "Priority"), ("queue", "queues", "teams", "pools", "priorities")),
+    (("Role", "Binding", "access", "IAM", "iam"), ("researchers", "administrators", "teams")),
+    (("NetworkPolicy",), ("network_policy", "egress", "cidr")),
+    (("Runtime",), ("runtimes", "image")),
+    (("Release",), ("versions", "gpu_operator", "operator")),
+    (("ec2", "compute", "eks/cluster"), ("network", "endpoint", "cidr", "nat")),
+)
+
+
+def of_stack(source: Sources, file: str, words: Sequence[str]) -> tuple[Place | None, Hunk | None]:
+    """Return the change of the stack's file that names most of the words."""
+    hunks = source.hunks(file)
+    if not hunks:
+        return None, None
+
+    def score(hunk: Hunk) -> int:
+        text = "\n".join((*hunk.before, *hunk.after))
+        return sum(word in text for word in words if word)
+
+    best = max(hunks, key=score)
+    return Place(file=file, line=best.line), best
+
+
+def of_change(source: Sources, file: str, change: Change) -> tuple[Place | None, Hunk | None]:
+    """Return the changed line that a resource's change comes from: of the stack, else of code."""
+    resource = change.either
+    if file in source.changed:
+        words = [w for keys, ws in _WORDS if any(k in resource.type for k in keys) for w in ws]
+        return of_stack(source, file, [*resource.label.replace("/", " ").split(), *words])
+    for planned in (change.after, change.before):
+        for name, line in planned.frames if planned else ():
+            if name in source.changed and (hunks := source.hunks(name)):
+                base = planned is change.before
+                near = min(hunks, key=lambda h: abs((h.was if base else h.line) - line))
+                return Place(file=name, line=near.line), near
+    # What it is made from was resolved elsewhere.
+    for name in source.changed:
+        if name.endswith((".py", ".yaml")) and (hunks := source.hunks(name)):
+            return Place(file=name, line=hunks[0].line), hunks[0]
+    return None, None
+
+
+def restored(hunk: Hunk | None) -> str:
+    """Return the base's lines for a suggestion; empty where there were none, or too many."""
+    return "\n".join(hunk.before) if hunk and 0 < len(hunk.before) <= 12 else ""

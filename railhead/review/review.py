@@ -1,0 +1,469 @@
+"""Puts a review together: both sides of each changed stack, compared and judged."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from railhead.base.errors import RefusedError
+from railhead.config import edits
+from railhead.config.edits import Edit
+from railhead.config.edits.doubts import doubts
+from railhead.contract import ClusterContract
+from railhead.lab.planning import Violation, priced
+from railhead.model.removals import RemovalConfig
+from railhead.review import place
+from railhead.review.compare import Change, Planned, compare, resources
+from railhead.review.judge import judged
+from railhead.review.judges import judges
+from railhead.review.model import (
+    Finding,
+    Judges,
+    Level,
+    Loss,
+    Place,
+    Pool,
+    Review,
+    StackReview,
+    ordered,
+    verdict,
+)
+from railhead.review.side import Side, side
+from railhead.review.sources import Sources
+
+#: Changes below these reach no stack's plan: they run on a user's machine, or on none.
+_ELSEWHERE = (
+    *(
+        "docs/",
+        "tests/",
+        "benchmarks/",
+        "examples/",
+        "tools/",
+        "distributions/",
+        ".ci/",
+        ".github/",
+    ),
+    *(f"railhead/{name}/" for name in ("accept", "cli", "diagnose", "drift", "evidence", "launch")),
+    *(f"railhead/{name}/" for name in ("lab", "nccl", "review", "twin")),
+)
+_CODE = (".py", ".yaml", ".yml", ".json", ".toml")
+_WORKERS = 2
+_WHO: dict[str, str] = {
+    "data": "every run that resumes from it: it starts at step 0",
+    "jobs": "the people whose jobs run or wait there",
+    "quota": "the teams of the queue, whose jobs wait",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Words of the pull request's reviewers, who allow what fails otherwise."""
+
+    judges: bool = False
+    unjudged: bool = False
+
+
+def review(
+    source: Sources, base: str, files: Sequence[str], options: Options, started: float
+) -> Review:
+    """Review the stacks ``files`` of a pull request, by their names below its root."""
+    who = judges(source, allowed=options.judges)
+    findings = list(_of_judges(source, who))
+    stacks: list[StackReview] = []
+    with ThreadPoolExecutor(_WORKERS) as workers:
+        jobs = []
+        for file in files:
+            both = [
+                workers.submit(_side, source, file, head=False),
+                workers.submit(_side, source, file, head=True),
+            ]
+            jobs.append((file, both))
+        for file, (before, after) in jobs:
+            stack, of_stack = _stack(source, file, before.result(), after.result())
+            stacks.append(stack)
+            findings += of_stack
+    findings += _gone_files(source)
+    if options.unjudged:
+        findings = [
+            f.model_copy(update={"level": "ask"}) if f.level == "unjudged" else f for f in findings
+        ]
+    sorted_findings = ordered(findings)
+    return Review(
+        verdict=verdict(sorted_findings),
+        base=base,
+        compared_with=source.fork,
+        judges=who,
+        stacks=tuple(stacks),
+        findings=sorted_findings,
+        not_looked_at=tuple(_not_looked_at(source, stacks)),
+        seconds=round(time.monotonic() - started, 1),
+    )
+
+
+def stacks_of(source: Sources, known: Sequence[str]) -> list[str]:
+    """Return the stacks' files that the pull request may change: all of them where code does."""
+    if any(reaches_plans(name, known) for name in source.changed):
+        return list(known)
+    return [name for name in known if name in source.changed]
+
+
+def reaches_plans(name: str, known: Sequence[str]) -> bool:
+    """Return whether a changed file may change every stack's plan."""
+    path = Path(name)
+    if name in known or name.startswith(_ELSEWHERE) or path.name.startswith("Pulumi."):
+        return path.name == "Pulumi.yaml"
+    if name.endswith("schema.json") or path.name.startswith("."):
+        return False
+    return name.endswith(_CODE)
+
+
+def _side(source: Sources, file: str, *, head: bool) -> Side | None:
+    root = source.root if head else source.base
+    path = root / file
+    if not path.is_file():
+        return None
+    return side(path, code=root, pack_of=source.judge if head else None)
+
+
+def _of_judges(source: Sources, who: Judges) -> Iterator[Finding]:
+    for row in who.changed:
+        name, _, what = row.partition(": ")
+        hunks = source.hunks(name)
+        yield Finding(
+            rule="judges-change",
+            level="ask" if who.allowed else "refuse",
+            loss="judges",
+            subject=name,
+            what=f"this pull request changes {what}, which judge it; the base branch's judged here",
+            who="nobody, if nobody looks: ask a second pair of eyes",
+            place=Place(file=name, line=hunks[0].line) if hunks else None,
+            allow="a second reviewer's word: `--allow judges`, by a label that authors cannot set",
+        )
+
+
+def _gone_files(source: Sources) -> Iterator[Finding]:
+    for name in source.changed:
+        path = Path(name)
+        stack = path.name.startswith("Pulumi.") and path.suffix == ".yaml" and path.stem != "Pulumi"
+        if stack and not (source.root / name).exists() and (source.base / name).exists():
+            yield Finding(
+                rule="stack-removed",
+                level="refuse",
+                loss="file",
+                subject=name,
+                what="the stack's file is removed: nobody can update or destroy its cluster",
+                who="who has to upgrade it or pays for it",
+            )
+
+
+def _not_looked_at(source: Sources, stacks: Sequence[StackReview]) -> Iterator[str]:
+    charts = sum(stack.charts for stack in stacks)
+    yield "what is live: nodes, running jobs, drift, changes by hand"
+    yield "the account: quotas, capacity, names that are taken, prices, what a prefix list holds"
+    if charts:
+        yield f"the insides of {charts} Helm releases: their values were compared, not templates"
+    yield "answers that only a cloud gives (ids, zones, reservations): recorders made them up"
+    known = {stack.file for stack in stacks}
+    rest = [
+        name
+        for name in source.changed
+        if name not in known and not reaches_plans(name, list(known))
+    ]
+    if rest:
+        more = f" and {len(rest) - 8} more" if len(rest) > 8 else ""
+        yield f"{len(rest)} changed files that no plan runs: {', '.join(rest[:8])}{more}"
+    if not stacks:
+        yield "any stack: no changed file reaches a plan"
+
+
+def _stack(
+    source: Sources,
+    file: str,
+    before: Side | None,
+    after: Side | None,
+) -> tuple[StackReview, list[Finding]]:
+    name = Path(file).name.removeprefix("Pulumi.").removesuffix(".yaml")
+    build = _Builder(source=source, file=file, stack=name)
+    findings: list[Finding] = []
+    if after is None:
+        return StackReview(stack=name, file=file, compared=False), findings
+    if after.mistakes:
+        findings += [build.mistake(text) for text in after.mistakes]
+    if after.failed:
+        findings.append(build.unjudged(f"cannot be planned: {after.failed}", "plan-failed"))
+    if before is not None and (before.failed or before.mistakes):
+        why = before.failed or before.mistakes[0]
+        findings.append(build.unjudged(f"the base's file cannot be planned: {why}", "base-failed"))
+    known = {build.placed(text)[1] for text in (before.warnings if before else ())}
+    findings += [build.warning(t) for t in after.warnings if build.placed(t)[1] not in known]
+    named: set[tuple[str, str]] = set()
+    if before and before.contract and after.contract:
+        findings += build.edits(before.contract, after.contract, after.cluster, named)
+    changes: list[Change] = []
+    if after.plan and after.plan.states:
+        old: dict[str, Planned] = {}
+        if before and before.plan:
+            old = resources(before.plan, str(source.base))
+        new = resources(after.plan, str(source.root))
+        if before and before.plan and before.plan.states:
+            changes = compare(old, new)
+            findings += build.changes(changes, new, named)
+        violations = after.plan.violations
+        standing: set[tuple[str, str, str]] = set()
+        if violations and before and not before.failed and not before.mistakes:
+            # Asked only where there is something to compare: it costs two seconds.
+            with_pack = side(before.file, code=source.base, pack_of=source.judge)
+            if with_pack.plan:
+                standing = {(v.rule, v.urn, v.message) for v in with_pack.plan.violations}
+        findings += build.violations(
+            [v for v in violations if (v.rule, v.urn, v.message) not in standing]
+        )
+    pools = tuple(_pools(before, after))
+    findings += build.capacity(pools)
+    return StackReview(
+        stack=name,
+        file=file,
+        compared=bool(changes) or bool(before and before.plan and after.plan),
+        added=_labels(changes, "added"),
+        deleted=_labels(changes, "deleted"),
+        replaced=_labels(changes, "replaced"),
+        changed=_labels(changes, "changed"),
+        pools=pools,
+        paid_before=_paid(before),
+        paid_after=_paid(after),
+        charts=sum(
+            1 for s in (after.plan.states.values() if after.plan else ()) if "helm.sh" in s["type"]
+        ),
+        seconds=round((after.plan.seconds if after.plan else 0.0), 1),
+    ), findings
+
+
+def _labels(changes: Sequence[Change], kind: str) -> tuple[str, ...]:
+    return tuple(
+        f"{change.either.label} ({change.either.type.partition(':')[0]})"
+        for change in changes
+        if change.kind == kind
+    )
+
+
+def _paid(of: Side | None) -> tuple[str, ...]:
+    if of is None or of.plan is None:
+        return ()
+    rows = []
+    for item in priced(of.plan):
+        details = ", ".join(f"{k} {v}" for k, v in item.details.items())
+        rows.append(f"{item.what} {item.name}{f' ({details})' if details else ''}")
+    return tuple(rows)
+
+
+def _pools(before: Side | None, after: Side) -> Iterator[Pool]:
+    was = {p["name"]: p for p in (before.cluster.get("pools") if before else None) or ()}
+    now = {p["name"]: p for p in after.cluster.get("pools") or ()}
+    for name in dict.fromkeys((*was, *now)):
+        old, new = was.get(name), now.get(name)
+        row: dict[str, Any] = new or old or {}
+        yield Pool(
+            pool=name,
+            instance_type=row["instance_type"],
+            nodes_before=old["nodes"] if old else None,
+            nodes_after=new["nodes"] if new else None,
+            gpus_before=old["nodes"] * before.gpus[name] if old and before else 0,
+            gpus_after=new["nodes"] * after.gpus[name] if new else 0,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Builder:
+    """Findings of one stack, with their places."""
+
+    source: Sources
+    file: str
+    stack: str
+
+    def of_file(
+        self,
+        rule: str,
+        level: Level,
+        loss: Loss,
+        subject: str,
+        what: str,
+        *,
+        who: str = "",
+        suggestion: str | None = None,
+        allow: str = "",
+        words: Sequence[str] = (),
+    ) -> Finding:
+        where, hunk = place.of_stack(self.source, self.file, [*words, *subject.split()])
+        return Finding(
+            rule=rule,
+            level=level,
+            loss=loss,
+            subject=subject,
+            what=what,
+            who=who or _WHO.get(loss, ""),
+            stack=self.stack,
+            place=where or Place(file=self.file, line=1),
+            suggestion=place.restored(hunk) if suggestion is None else suggestion,
+            allow=allow,
+        )
+
+    def warning(self, text: str) -> Finding:
+        """Return the finding of a warning, which begins with its file and line."""
+        where, what = self.placed(text)
+        return Finding(
+            rule="config-warning",
+            level="ask",
+            loss="file",
+            subject=what.partition(": ")[0] or self.file,
+            what=what.partition(": ")[2] or what,
+            stack=self.stack,
+            place=where,
+        )
+
+    def placed(self, text: str) -> tuple[Place, str]:
+        """Return where a message of `config check` points, and the message itself."""
+        head, _, what = text.partition(": ")
+        line = head.rpartition(":")[2]
+        if not line.isdigit():
+            return Place(file=self.file, line=1), text
+        return Place(file=self.file, line=int(line)), what
+
+    def mistake(self, text: str) -> Finding:
+        """Return the finding of a mistake, which begins with its file and line."""
+        where, what = self.placed(text)
+        _, hunk = place.of_stack(self.source, self.file, what.split())
+        return Finding(
+            rule="config-mistake",
+            level="refuse",
+            loss="file",
+            subject=what.partition(": ")[0] or self.file,
+            what=f"{what.partition(': ')[2] or what}: `pulumi up` stops there",
+            stack=self.stack,
+            place=where,
+            suggestion=place.restored(hunk),
+        )
+
+    def unjudged(self, what: str, rule: str) -> Finding:
+        return self.of_file(
+            rule, "unjudged", "judges", self.stack, f"could not be judged: {what[:1500]}"
+        )
+
+    def edits(
+        self,
+        before: ClusterContract,
+        after: ClusterContract,
+        cluster: Mapping[str, Any],
+        named: set[tuple[str, str]],
+    ) -> Iterator[Finding]:
+        """Yield what the guard of edits refuses or warns of; fill in what it names."""
+        removals = [RemovalConfig.model_validate(r) for r in cluster.get("removals") or ()]
+        for edit in edits.edits(before, after):
+            # Its resources are named once, here.
+            named.add((edit.kind, edit.name))
+            yield self._edit(edit, removals)
+        try:
+            edits.stop(before, after, removals)
+        except RefusedError as error:
+            if error.problem.startswith("removals:"):
+                yield self.of_file("removals", "refuse", "file", "removals", error.problem)
+        for text in doubts(before, after):
+            subject = text.partition(":")[0]
+            loss: Loss = "quota" if "quota" in text or subject.startswith("team") else "jobs"
+            if "checkpoint" in text:
+                loss = "data"
+            yield self.of_file(f"edit-{subject.split()[0]}", "ask", loss, subject, text)
+
+    def _edit(self, edit: Edit, removals: Sequence[RemovalConfig]) -> Finding:
+        loss: Loss = "data" if "data" in edit.loses else "jobs"
+        if not edit.loses:
+            loss = "file"
+        may = edit.allowed_by(removals)
+        suggestion = None
+        if "`claim:" in edit.way:
+            new = edit.way.partition("`name: ")[2].partition("`")[0]
+            claim = edit.way.partition("`claim: ")[2].partition("`")[0]
+            suggestion = f"      - name: {new}\n        claim: {claim}"
+        entry = f"- {{kind: {edit.kind}, name: {edit.name}, loses: [{', '.join(edit.loses)}]}}"
+        return self.of_file(
+            f"edit-{edit.kind.replace(' ', '-')}",
+            "ask" if may else "refuse",
+            loss,
+            f"{edit.kind} {edit.name}",
+            f"{edit.tells}{'; the file allows it' if may else ''}. Instead: {edit.way}",
+            suggestion=suggestion,
+            allow="" if may or not edit.loses else f"under `removals`: `{entry}`",
+            words=[edit.name.rpartition("/")[2], edit.kind],
+        )
+
+    def changes(
+        self,
+        changes: Sequence[Change],
+        after: dict[str, Planned],
+        named: set[tuple[str, str]],
+    ) -> Iterator[Finding]:
+        code = self.file not in self.source.changed
+        for change in changes:
+            for rule, result in judged(change, after, code=code, named=named):
+                where, hunk = place.of_change(self.source, self.file, change)
+                yield Finding(
+                    rule=rule,
+                    level=result.level,
+                    loss=result.loss,
+                    subject=change.either.label,
+                    what=result.what,
+                    who=result.who or _WHO.get(result.loss, ""),
+                    stack=self.stack,
+                    place=where or Place(file=self.file, line=1),
+                    suggestion=place.restored(hunk) if result.level == "refuse" else "",
+                )
+
+    def violations(self, violations: Sequence[Violation]) -> Iterator[Finding]:
+        for violation in violations:
+            name = violation.urn.rsplit("::", 1)[-1]
+            where, _ = place.of_stack(self.source, self.file, name.split("-"))
+            yield Finding(
+                rule=f"pack-{violation.rule}",
+                level="refuse" if violation.mandatory else "ask",
+                loss=_LOSS_OF_RULE.get(violation.rule, "guards"),
+                subject=name,
+                what=" ".join(violation.message.split()),
+                stack=self.stack,
+                place=where or Place(file=self.file, line=1),
+            )
+
+    def capacity(self, pools: Sequence[Pool]) -> Iterator[Finding]:
+        for pool in pools:
+            if pool.gpus_after > pool.gpus_before:
+                more = pool.gpus_after - pool.gpus_before
+                counts = f"{pool.gpus_before} to {pool.gpus_after} GPUs"
+                text = f"{counts}: {more * 24} GPU hours a day more"
+                yield self.of_file(
+                    "capacity-grows",
+                    "note",
+                    "capacity",
+                    f"pool {pool.pool}",
+                    text,
+                    who="who pays",
+                    suggestion="",
+                    words=[pool.pool, "nodes"],
+                )
+
+
+_LOSS_OF_RULE: dict[str, Loss] = {
+    "checkpoints-are-kept": "data",
+    "cloud-is-closed": "network",
+    "cloud-is-hardened": "rights",
+    "images-are-named": "jobs",
+    "jobs-stay-on-the-fabric": "network",
+    "no-capacity-bought": "capacity",
+    "no-reach-into-nodes": "rights",
+    "nobody-has-everything": "rights",
+    "queue-covers-devices": "quota",
+    "quotas-hold-a-gang": "quota",
+    "training-has-shared-memory": "jobs",
+    "versions-ran": "jobs",
+}

@@ -1,0 +1,239 @@
+"""Judges rights that a change gives or takes: RBAC, IAM of AWS and of Google."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from railhead.review.compare import Change
+from railhead.review.judged import Judged
+from railhead.review.model import Level
+
+_WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection", "*"})
+_READS = frozenset({"get", "list", "watch", "*"})
+_RBAC = ("roles", "clusterroles", "rolebindings", "clusterrolebindings")
+_WEBHOOKS = ("validatingwebhookconfigurations", "mutatingwebhookconfigurations")
+_GUARDS = (
+    *("validatingadmissionpolicies", "validatingadmissionpolicybindings"),
+    *("mutatingadmissionpolicies", "mutatingadmissionpolicybindings"),
+    *("networkpolicies", "resourcequotas", "limitranges"),
+)
+_QUEUES = ("clusterqueues", "cohorts", "localqueues", "resourceflavors", "workloads")
+# (verbs, resources, what its holder can do)
+_GRAVE: tuple[tuple[frozenset[str], tuple[str, ...], str], ...] = (
+    (_READS, ("secrets",), "read every token and key there"),
+    (_WRITES | _READS, ("nodes/proxy",), "run commands in any pod of the nodes, past admission"),
+    (_WRITES, ("serviceaccounts/token",), "take the token of any account there"),
+    (_WRITES, _RBAC, "give itself any other right"),
+    (_WRITES, _WEBHOOKS, "switch off checks of the API server"),
+    (_WRITES, _GUARDS, "switch off the guards, the network policies or the limits"),
+    (_WRITES, _QUEUES, "give itself quota, or take it from others"),
+    (
+        frozenset({"delete", "deletecollection", "*"}),
+        ("persistentvolumeclaims", "persistentvolumes", "namespaces", "storageclasses"),
+        "delete checkpoints",
+    ),
+    (_WRITES, ("nodes", "nodes/status"), "change or drain nodes under running jobs"),
+    (_WRITES, ("pods/exec", "pods/attach"), "run commands in others' pods"),
+)
+_TAKES_ALL = frozenset({"*", "escalate", "bind", "impersonate"})
+
+
+def _triples(inputs: Mapping[str, Any]) -> set[tuple[str, str, str]]:
+    triples = set()
+    for rule in inputs.get("rules") or ():
+        for verb in rule.get("verbs") or ():
+            for resource in (*(rule.get("resources") or ()), *(rule.get("nonResourceURLs") or ())):
+                for group in rule.get("apiGroups") or ("",):
+                    triples.add((str(group), str(resource), str(verb)))
+    return triples
+
+
+def roles(change: Change) -> Iterator[Judged]:
+    """Yield rights that a Role or ClusterRole gains or loses."""
+    was, now = _triples(change.was), _triples(change.now)
+    gained, gone = now - was, was - now
+    if gained:
+        listed = _listed(gained)
+        reasons = sorted({why for row in gained for why in _grave(row)})
+        if reasons:
+            yield Judged("refuse", "rights", f"gains {listed}: its holder can {reasons[0]}")
+        elif any(verb in _WRITES for _, _, verb in gained):
+            yield Judged("ask", "rights", f"gains {listed}")
+        else:
+            yield Judged("note", "rights", f"gains {listed}")
+    if gone and change.kind != "deleted":
+        yield Judged(
+            "ask",
+            "access",
+            f"loses {_listed(gone)}",
+            "its holders, when they are refused what worked until now",
+        )
+
+
+def _grave(row: tuple[str, str, str]) -> Iterator[str]:
+    _, resource, verb = row
+    if verb in _TAKES_ALL:
+        yield "take every other right"
+    for verbs, names, why in _GRAVE:
+        if verb in verbs and (resource in names or resource == "*"):
+            yield why
+
+
+def _listed(rows: set[tuple[str, str, str]]) -> str:
+    verbs: dict[str, list[str]] = {}
+    for group, resource, verb in sorted(rows):
+        verbs.setdefault(f"{resource}{'.' * bool(group)}{group}", []).append(verb)
+    texts = [f"{'/'.join(v)} of {name}" for name, v in verbs.items()]
+    return ", ".join(texts[:6]) + (f" and {len(texts) - 6} more" if len(texts) > 6 else "")
+
+
+def bindings(change: Change) -> Iterator[Judged]:
+    """Yield people and accounts that a binding gains or loses, and the role that it names."""
+    was = {_who(s) for s in change.was.get("subjects") or ()}
+    now = {_who(s) for s in change.now.get("subjects") or ()}
+    role = (change.now.get("roleRef") or change.was.get("roleRef") or {}).get("name", "a role")
+    if change.before and change.after and change.was.get("roleRef") != change.now.get("roleRef"):
+        before = (change.was.get("roleRef") or {}).get("name")
+        yield Judged("refuse", "rights", f"binds {role} in place of {before}")
+    if gained := sorted(now - was):
+        grave = role in ("cluster-admin", "admin", "edit") or any(
+            name.rpartition(" ")[2].startswith("system:") and "serviceaccount" not in name
+            for name in gained
+        )
+        level: Level = "refuse" if grave else "note" if change.kind == "added" else "ask"
+        yield Judged(level, "rights", f"gives {role} to {', '.join(gained)}")
+    if change.kind != "deleted" and (gone := sorted(was - now)):
+        yield Judged(
+            "ask", "access", f"takes {role} from {', '.join(gone)}", f"{', '.join(gone)}, at once"
+        )
+
+
+def _who(subject: Mapping[str, Any]) -> str:
+    space = f"{subject['namespace']}/" if subject.get("namespace") else ""
+    return f"{subject.get('kind')} {space}{subject.get('name')}"
+
+
+def _several(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _grants(document: Any) -> dict[tuple[str, str], Any]:
+    """(action, resource) -> condition, of each statement that allows something."""
+    grants: dict[tuple[str, str], Any] = {}
+    statements = document.get("Statement") if isinstance(document, Mapping) else None
+    for row in _several(statements):
+        if row.get("Effect") == "Allow":
+            actions = _several(row.get("Action")) or ["everything but the named"]
+            for action in actions:
+                for resource in _several(row.get("Resource")) or ["*"]:
+                    grants[str(action), str(resource)] = row.get("Condition")
+    return grants
+
+
+def documents(change: Change) -> Iterator[Judged]:
+    """Yield what the IAM documents of a resource allow in addition, or no longer."""
+    for key in ("policy", "policyDocument"):
+        was, now = change.was.get(key), change.now.get(key)
+        if was == now:
+            continue
+        before, after = _grants(was), _grants(now)
+        gained = sorted(after.keys() - before.keys())
+        loose = [pair for pair in gained if _is_grave(*pair)]
+        if loose:
+            yield Judged("refuse", "rights", f"allows {_pairs(loose)}")
+        elif wide := [pair for pair in gained if pair[1] == "*" and not _reads(pair[0])]:
+            yield Judged("ask", "rights", f"allows {_pairs(wide)}")
+        elif gained:
+            level: Level = "ask" if any(not _reads(action) for action, _ in gained) else "note"
+            if change.kind == "added":
+                level = "note"
+            yield Judged(level, "rights", f"allows {_pairs(gained)}")
+        freed = [p for p in after if before.get(p) and after[p] != before[p]]
+        if freed:
+            yield Judged("refuse", "rights", f"the condition of {_pairs(freed)} changes")
+        if change.kind != "deleted" and (gone := sorted(before.keys() - after.keys())):
+            wider = all(any(_covers(a, g) for a in after) for g in gone)
+            if not wider:
+                yield Judged(
+                    "ask",
+                    "access",
+                    f"no longer allows {_pairs(gone)}",
+                    "what uses the role, at its next call",
+                )
+    was, now = change.was.get("assumeRolePolicy"), change.now.get("assumeRolePolicy")
+    if was is not None and now is not None and was != now:
+        yield Judged("refuse", "rights", "may be taken by others than before: compare who may")
+
+
+def _covers(wide: tuple[str, str], narrow: tuple[str, str]) -> bool:
+    from fnmatch import fnmatchcase
+
+    return all(fnmatchcase(n, w) for n, w in zip(narrow, wide, strict=True))
+
+
+def _reads(action: str) -> bool:
+    verb = action.partition(":")[2]
+    return verb.startswith(("Describe", "List", "Get")) and action != "s3:*"
+
+
+def _is_grave(action: str, resource: str) -> bool:
+    service, _, verb = action.partition(":")
+    if verb in ("*", "") or action == "everything but the named":
+        return True
+    loose = resource == "*" or resource.endswith((":role/*", ":*:*", ":::*"))
+    return loose and (
+        action in ("sts:AssumeRole", "iam:PassRole", "kms:Decrypt", "s3:GetObject", "s3:PutObject")
+        or (service in ("iam", "organizations", "secretsmanager") and not _reads(action))
+        or (service in ("secretsmanager", "ssm") and verb.startswith("Get"))
+        or verb.startswith(("Delete", "Terminate", "*"))
+    )
+
+
+def _pairs(pairs: list[tuple[str, str]]) -> str:
+    texts = [f"{action} on {resource}" for action, resource in pairs]
+    return ", ".join(texts[:5]) + (f" and {len(texts) - 5} more" if len(texts) > 5 else "")
+
+
+_POLICY_KINDS = ("AccessPolicyAssociation", "RolePolicyAttachment", "PolicyAttachment")
+
+
+def attachments(change: Change) -> Iterator[Judged]:
+    """Yield managed policies that someone gains, by a whole service or a whole cluster."""
+    kind = change.either.type.rpartition(":")[2]
+    if kind == "AccessEntry" and change.kind == "added":
+        yield Judged("note", "access", f"lets {change.now.get('principalArn')} log in")
+    if kind not in _POLICY_KINDS:
+        for arn in set(_several(change.now.get("managedPolicyArns"))) - set(
+            _several(change.was.get("managedPolicyArns"))
+        ):
+            yield from _managed(change, str(arn))
+        return
+    arn = str(change.now.get("policyArn", ""))
+    if change.now and arn != change.was.get("policyArn"):
+        yield from _managed(change, arn)
+
+
+def _managed(change: Change, arn: str) -> Iterator[Judged]:
+    name = arn.rpartition("/")[2]
+    who = change.now.get("principalArn") or change.now.get("role") or change.either.name
+    if name in ("AmazonEKSClusterAdminPolicy", "AmazonEKSAdminPolicy"):
+        level: Level = "ask" if change.kind == "added" else "refuse"
+        yield Judged(level, "rights", f"makes {who} an administrator of the whole cluster")
+    elif name.endswith(("FullAccess", "PowerUserAccess", "AdministratorAccess", "Administrator")):
+        yield Judged("refuse", "rights", f"gives {who} {name}, all of a service")
+    elif change.kind != "added":
+        yield Judged("ask", "rights", f"gives {who} {name}")
+    else:
+        yield Judged("ask", "rights", f"gives {who} {name}")
+
+
+def google(change: Change) -> Iterator[Judged]:
+    """Yield roles of Google that someone gains."""
+    role = str(change.now.get("role", ""))
+    if not change.now or not role or (role == change.was.get("role")):
+        return
+    who = change.now.get("member") or ", ".join(_several(change.now.get("members")))
+    grave = role.lower().endswith(("admin", "owner", "editor")) or "tokenCreator" in role
+    level: Level = "refuse" if grave else "ask"
+    yield Judged(level, "rights", f"gives {who or 'its account'} {role}")

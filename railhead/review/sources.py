@@ -1,0 +1,113 @@
+"""The two sides of a pull request, by git: the base branch's files, and what was changed."""
+
+from __future__ import annotations
+
+import difflib
+import io
+import subprocess
+import tarfile
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from railhead.base.errors import InputError, PrerequisiteError
+
+
+def git(folder: Path, *words: str) -> bytes:
+    """Run git in a folder and return its output.
+
+    Raises:
+        PrerequisiteError: there is no git, or the folder is in no repository.
+        InputError: it failed.
+    """
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *words], capture_output=True, check=False, timeout=120
+        )
+    except FileNotFoundError:
+        raise PrerequisiteError("there is no `git`", remedy="install it") from None
+    if done.returncode:
+        text = done.stderr.decode(errors="replace").strip()
+        raise InputError(
+            f"`git {' '.join(words)}` failed: {text}",
+            remedy="name a branch or commit that this clone has; a pipeline fetches the whole "
+            "history (`fetch-depth: 0`, GIT_DEPTH: 0)",
+        )
+    return done.stdout
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hunk:
+    """Lines ``before`` of the base that became ``after``, which begin at ``line`` of the head."""
+
+    line: int
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    was: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sources:
+    """A pull request's repository: the head is the working tree, ``base`` a copy of the base.
+
+    ``tip`` is the base branch's own commit, whose pack judges, ``fork`` the commit that the pull
+    request started from, which it is compared with; ``judge`` is a copy of the former.
+    """
+
+    root: Path
+    base: Path
+    judge: Path
+    tip: str
+    fork: str
+
+    @cached_property
+    def changed(self) -> tuple[str, ...]:
+        """Files that differ, those that git does not know yet included."""
+        listed = git(self.root, "diff", "--name-only", "-z", "--no-renames", self.fork)
+        new = git(self.root, "ls-files", "-z", "--others", "--exclude-standard")
+        names = {name for name in (listed + new).decode().split("\0") if name}
+        return tuple(sorted(names))
+
+    def text(self, name: str, *, head: bool) -> str | None:
+        """Return a file's text on one side; None if it is not there."""
+        path = (self.root if head else self.base) / name
+        try:
+            return path.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return None
+
+    def hunks(self, name: str) -> list[Hunk]:
+        """Return what was changed in a file."""
+        before = (self.text(name, head=False) or "").splitlines()
+        after = (self.text(name, head=True) or "").splitlines()
+        matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+        return [
+            Hunk(
+                line=min(j1 + 1, max(len(after), 1)),
+                before=tuple(before[i1:i2]),
+                after=tuple(after[j1:j2]),
+                was=i1 + 1,
+            )
+            for tag, i1, i2, j1, j2 in matcher.get_opcodes()
+            if tag != "equal"
+        ]
+
+
+def sources(root: Path, base: str, folder: Path) -> Sources:
+    """Lay out the base of a pull request in ``folder``, which is empty.
+
+    Raises:
+        InputError: the base is not known here, or has no commit in common with the head.
+    """
+    tip = git(root, "rev-parse", "--verify", f"{base}^{{commit}}").decode().strip()
+    fork = git(root, "merge-base", tip, "HEAD").decode().strip()
+    laid = _laid(root, fork, folder / "base")
+    judge = laid if tip == fork else _laid(root, tip, folder / "judge")
+    return Sources(root=root, base=laid, judge=judge, tip=tip, fork=fork)
+
+
+def _laid(root: Path, commit: str, folder: Path) -> Path:
+    folder.mkdir()
+    with tarfile.open(fileobj=io.BytesIO(git(root, "archive", commit))) as archive:
+        archive.extractall(folder, filter="tar")
+    return folder

@@ -1,0 +1,455 @@
+"""Pull requests for `railhead review`: edits of stacks and of code, bad ones and good ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One edit of a file: ``old`` becomes ``new`` everywhere; without ``old`` it is appended."""
+
+    file: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Case:
+    """A pull request. ``verdict`` are those that are right, ``says`` is in the comment."""
+
+    name: str
+    stack: str
+    edits: tuple[Edit, ...]
+    verdict: str
+    says: str = ""
+
+
+AWS, BLOCK, GKE, ROCE = "aws-p5-prod", "aws-p5en-block", "gcp-a3-ultra", "onprem-roce-shared"
+BAD, WARNED, GOOD = "refused", "ask", "clean"
+_HEAD = "import json\nimport pulumi\nimport pulumi_aws as aws\nimport pulumi_kubernetes as k8s\n"
+
+
+def _stack(name: str, verdict: str, says: str, *pairs: tuple[str, str], of: str = AWS) -> Case:
+    file = f"stacks/Pulumi.{of}.yaml"
+    return Case(name, of, tuple(Edit(file, old, new) for old, new in pairs), verdict, says)
+
+
+def _code(
+    name: str, verdict: str, says: str, file: str, *pairs: tuple[str, str], of: str = AWS
+) -> Case:
+    return Case(name, of, tuple(Edit(file, old, new) for old, new in pairs), verdict, says)
+
+
+def _added(name: str, verdict: str, says: str, text: str, of: str = AWS) -> Case:
+    """Return a case in which the site's own program makes one more thing."""
+    edit = Edit("__main__.py", "", f"\n\n{_HEAD}\n{text}\n")
+    return Case(name, of, (edit,), verdict, says)
+
+
+def _manifest(version: str, kind: str, name: str, body: str) -> str:
+    return (
+        f"k8s.apiextensions.CustomResource({name!r}, api_version={version!r}, kind={kind!r}, "
+        f"metadata={{'name': {name!r}, 'namespace': 'tools'}}, {body})"
+    )
+
+
+_GROUPS = "components/aws/security_groups.py"
+_POLICIES = "components/namespaces/network_policies.py"
+_NODES = "components/aws/node_pools.py"
+_EKS = "components/aws/eks_cluster.py"
+_KUEUE = "components/controllers/kueue.py"
+_FILES = "components/aws/file_systems.py"
+_ACCESS = "components/aws/job_access.py"
+_POOL = "      - name: h100\n        instance_type: p5.48xlarge\n        nodes: 16\n"
+_RESTART = "    ready_timeout_seconds: 1800\n"
+
+STACKS = (
+    _stack(
+        "claim renamed",
+        BAD,
+        "30000Gi",
+        ("      - name: checkpoints\n", "      - name: weights\n"),
+        ("        checkpoint: checkpoints\n", "        checkpoint: weights\n"),
+    ),
+    _stack("claim shrunk", BAD, "checkpoint training/checkpoints", ("30000Gi", "20000Gi")),
+    _stack("network moved", BAD, "network", ("10.20.0.0/16", "10.30.0.0/16")),
+    _stack(
+        "pool renamed",
+        BAD,
+        "pool h100",
+        ("name: h100\n", "name: gpu\n"),
+        ("pool: h100\n", "pool: gpu\n"),
+        ("          - h100\n", "          - gpu\n"),
+    ),
+    _stack(
+        "namespace renamed",
+        BAD,
+        "namespace training",
+        ("      - training\n", "      - train\n"),
+        ("namespace: training\n", "namespace: train\n"),
+    ),
+    _stack("file system smaller", BAD, "capacity", ("38400", "19200"), ("30000Gi", "15000Gi")),
+    _stack(
+        "zone of the file system",
+        BAD,
+        "EFA does not leave a zone",
+        ("us-east-2a\n          cap", "us-east-2b\n          cap"),
+    ),
+    _stack("no protection", WARNED + BAD, "protection", ("protection: true", "protection: false")),
+    _stack("fewer nodes", WARNED, "pool h100", ("nodes: 16", "nodes: 8")),
+    _stack("not a field", BAD, "shred_memory", ("shared_memory: 256Gi", "shred_memory: 256Gi")),
+    _stack(
+        "little shared memory",
+        WARNED,
+        "shared memory",
+        ("shared_memory: 256Gi", "shared_memory: 1Gi"),
+    ),
+    _stack("public API server", WARNED + BAD, "public", ("kind: private\n", "kind: public\n")),
+    _stack("backups shorter", BAD, "backup", ("backup_days: 7", "backup_days: 1")),
+    _stack(
+        "moving image",
+        BAD,
+        "another image tomorrow",
+        ("2.8.0-gpu-py312-cu129-ubuntu22.04-ec2-v1.0", "latest"),
+    ),
+    _stack(
+        "queue renamed",
+        BAD,
+        "queue",
+        ("      - name: training\n        namespace", "      - name: all\n        namespace"),
+    ),
+    _stack(
+        "team loses its nodes",
+        WARNED + BAD,
+        "research",
+        ("nodes: 4\n            borrow: 8", "nodes: 2\n            borrow: 8"),
+        of=ROCE,
+    ),
+    _stack("frames too small", WARNED + BAD, "4096", ("mtu: 9000", "mtu: 1500"), of=ROCE),
+    _stack(
+        "tier of GKE's file system", BAD, "lustre", ("throughput: 500", "throughput: 250"), of=GKE
+    ),
+    _stack("better image", GOOD, "in place of", ("2.8.0-gpu-py312", "2.9.0-gpu-py312")),
+    _stack("more memory", GOOD, "", ("memory: 1800Gi", "memory: 1850Gi")),
+    _stack("another tag", GOOD, "", ("cost-center: training", "cost-center: research")),
+    _stack("comment", GOOD, "", ("# What is small and shared", "# Small, and shared")),
+    _stack("larger file system", GOOD, "", ("38400", "57600")),
+    _stack(
+        "one more researcher",
+        GOOD,
+        "",
+        (
+            "role/ml-researchers\n",
+            "role/ml-researchers\n        - arn:aws:iam::123456789012:role/ml-guests\n",
+        ),
+    ),
+    _stack(
+        "one more pool",
+        GOOD,
+        "GPU hours",
+        (
+            _POOL,
+            "      - name: spare\n        instance_type: p5.48xlarge\n        nodes: 2\n"
+            "        availability_zone: us-east-2a\n        node_selector:\n"
+            "          railhead.dev/pool: spare\n        tolerations:\n"
+            "          - key: nvidia.com/gpu\n            operator: Exists\n"
+            "        purchase:\n          kind: reservation\n          id: cr-0a1b2c3d4e5f60719\n"
+            "          availability_zone: us-east-2a\n" + _POOL,
+        ),
+        ("          - h100\n", "          - h100\n          - spare\n"),
+    ),
+    _stack(
+        "longer patience", GOOD, "", ("ready_timeout_seconds: 1800", "ready_timeout_seconds: 2400")
+    ),
+    _stack(
+        "one more claim",
+        GOOD,
+        "",
+        (
+            "      - name: shared\n        namespace",
+            "      - name: results\n        namespace: training\n        storage_class: shared\n"
+            "        size: 1Ti\n        mount_path: /results\n"
+            "      - name: shared\n        namespace",
+        ),
+    ),
+    _stack(
+        "a way to a licence server",
+        GOOD,
+        "",
+        (
+            "          ports:\n            - 443\n",
+            "          ports:\n            - 443\n"
+            "        - cidr: 10.0.7.5/32\n          ports:\n            - 27000\n",
+        ),
+    ),
+    _stack(
+        "a loss that the file allows",
+        WARNED,
+        "the file allows it",
+        ("      - name: checkpoints\n", "      - name: weights\n"),
+        ("        checkpoint: checkpoints\n", "        checkpoint: weights\n"),
+        (
+            _RESTART,
+            _RESTART
+            + "    removals:\n"
+            + "      - {kind: checkpoint, name: training/checkpoints, loses: [data]}\n",
+        ),
+    ),
+)
+
+CODE = (
+    _code(
+        "EFA egress gone",
+        BAD,
+        "SecurityGroupEgressRule",
+        _GROUPS,
+        (
+            """            vpc.SecurityGroupEgressRule(
+                f"{name}-out",
+                security_group_id=self.group.id,
+                referenced_security_group_id=self.group.id,
+                ip_protocol="-1",
+                description="EFA to the group",
+                opts=inside,
+            ),
+""",
+            "",
+        ),
+    ),
+    _code(
+        "eight of 32 interfaces",
+        BAD,
+        "interfaces in place of",
+        "railhead/platform/aws/template.py",
+        ("(*machine.host_nics, *machine.nics)", "(*machine.host_nics, *machine.nics[:8])"),
+    ),
+    _code(
+        "image without a driver",
+        BAD,
+        "AL2023",
+        _NODES,
+        ("catalogue.NVIDIA_AMI[", "catalogue.STANDARD_AMI["),
+    ),
+    _code(
+        "storage open to 10/8",
+        BAD,
+        "10.0.0.0/8",
+        _GROUPS,
+        (
+            "                        referenced_security_group_id=group,\n"
+            '                        ip_protocol="tcp",\n'
+            "                        from_port=first,\n"
+            "                        to_port=last,\n"
+            '                        description=f"{args.what} from',
+            '                        cidr_ipv4="10.0.0.0/8",\n'
+            '                        ip_protocol="tcp",\n'
+            "                        from_port=first,\n"
+            "                        to_port=last,\n"
+            '                        description=f"{args.what} from',
+        ),
+    ),
+    _code(
+        "no network policy",
+        BAD,
+        "NetworkPolicy",
+        _POLICIES,
+        ('"railhead-default-deny"', '"railhead-deny-nothing"'),
+    ),
+    _code(
+        "pods of every namespace",
+        BAD,
+        "for anyone",
+        _POLICIES,
+        ('"ingress": [{"from": jobs}],', '"ingress": [{}],'),
+    ),
+    _code(
+        "a guard gone",
+        BAD,
+        "ValidatingAdmissionPolicy",
+        "railhead/resolve/guards.py",
+        ('        "railhead-device-pod": device_pod_policy(cluster, runtimes),\n', ""),
+    ),
+    _code(
+        "jobs without a queue",
+        BAD,
+        "past every quota",
+        _KUEUE,
+        ('"manageJobsWithoutQueueName": True', '"manageJobsWithoutQueueName": False'),
+    ),
+    _code(
+        "claims not retained",
+        BAD,
+        "retain",
+        "components/namespaces/claims.py",
+        ("retain_on_delete=True", "retain_on_delete=False"),
+    ),
+    _code(
+        "nodes unprotected",
+        BAD,
+        "protect",
+        _NODES,
+        ("protect=args.deletion_protection", "protect=False"),
+    ),
+    _code("all of S3", BAD, "s3:*", _ACCESS, ('_READ = ("s3:GetObject",)', '_READ = ("s3:*",)')),
+    _code("no audit log", BAD, "logs", _EKS, ("list(LOG_TYPES)", "list(LOG_TYPES)[:1]")),
+    _code(
+        "no last backup",
+        BAD,
+        "last backup",
+        _FILES,
+        ("skip_final_backup=not wanted.final_backup", "skip_final_backup=True"),
+    ),
+    _code(
+        "order lost",
+        WARNED,
+        "no longer waits",
+        _FILES,
+        ("depends_on=[rule for group in groups for rule in group.ready]", "depends_on=[]"),
+    ),
+    _code("autoscaling undone", BAD, "ignore", _NODES, ("ignore_changes=left_alone,", "")),
+    _code(
+        "renamed in the program",
+        BAD,
+        "replaced",
+        _NODES,
+        (
+            'f"{name}-nodes",\n            cluster_name=args.cluster_name,\n'
+            "            node_group_name=group,",
+            'f"{name}-group",\n            cluster_name=args.cluster_name,\n'
+            "            node_group_name=group,",
+        ),
+    ),
+    _code(
+        "namespaces unlabelled",
+        BAD,
+        "railhead.dev/training",
+        "components/namespaces/training_namespace.py",
+        ('TRAINING_LABEL: "true",', ""),
+    ),
+    _code(
+        "an exemption",
+        BAD,
+        "changes who judges",
+        "policies/exempt.py",
+        ("_NOTHING = 0", "_NOTHING = 0"),
+        (
+            "\n\n@dataclass(frozen=True, kw_only=True)\nclass Path:",
+            "\n\nANYTHING = True\n\n\n@dataclass(frozen=True, kw_only=True)\nclass Path:",
+        ),
+    ),
+    _added(
+        "a privileged DaemonSet",
+        BAD,
+        "privileged",
+        """meta = {"name": "tuner", "namespace": "kube-system"}
+k8s.apps.v1.DaemonSet("tuner", metadata=meta, spec={
+    "selector": {"matchLabels": {"app": "tuner"}},
+    "template": {"metadata": {"labels": {"app": "tuner"}}, "spec": {"containers": [
+        {"name": "tuner", "image": "registry.example.com/tuner:1.2",
+         "securityContext": {"privileged": True}}]}}})""",
+    ),
+    _added(
+        "a token in plain text",
+        BAD,
+        "plain text",
+        """k8s.core.v1.Secret("hub", metadata={"name": "hub", "namespace": "training"},
+    string_data={"HF_TOKEN": "hf_abcdef"})""",
+    ),
+    _added(
+        "secrets for everyone there",
+        BAD,
+        "secrets",
+        """k8s.rbac.v1.ClusterRole("reader", metadata={"name": "reader"}, rules=[
+    {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"]}])""",
+    ),
+    _added(
+        "a public load balancer",
+        BAD,
+        "outside of the cluster",
+        """k8s.core.v1.Service("board", metadata={"name": "board", "namespace": "training"}, spec={
+    "type": "LoadBalancer", "ports": [{"port": 80}], "selector": {"app": "board"}})""",
+    ),
+    _added(
+        "a chart without a version",
+        BAD,
+        "no version",
+        """k8s.helm.v3.Release("mlflow", name="mlflow", chart="mlflow", namespace="tools",
+    repository_opts={"repo": "https://charts.example.com"})""",
+    ),
+    _added(
+        "everyone an administrator",
+        BAD,
+        "administrator",
+        """aws.eks.AccessPolicyAssociation("all", cluster_name="p5-prod",
+    principal_arn="arn:aws:iam::123456789012:role/ml-researchers",
+    policy_arn="arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy",
+    access_scope={"type": "cluster"})""",
+    ),
+    _added(
+        "all of S3 for a role",
+        BAD,
+        "AmazonS3FullAccess",
+        """aws.iam.RolePolicyAttachment("s3", role="p5-prod-nodes",
+    policy_arn="arn:aws:iam::aws:policy/AmazonS3FullAccess")""",
+    ),
+    _added(
+        "an alarm",
+        GOOD,
+        "",
+        """aws.cloudwatch.MetricAlarm(
+    "busy", name="busy", comparison_operator="GreaterThanThreshold", evaluation_periods=2,
+    metric_name="CPUUtilization", namespace="AWS/EC2", period=300, statistic="Average",
+    threshold=90)""",
+    ),
+    _added(
+        "a bucket for logs",
+        GOOD,
+        "",
+        """aws.s3.BucketPublicAccessBlock("logs", bucket="acme-logs", block_public_acls=True,
+    block_public_policy=True, ignore_public_acls=True, restrict_public_buckets=True)""",
+    ),
+    _added(
+        "a settings map",
+        GOOD,
+        "",
+        """k8s.core.v1.ConfigMap("motd", metadata={"name": "motd", "namespace": "training"},
+    data={"motd": "maintenance on Friday"})""",
+    ),
+    _code(
+        "a docstring",
+        GOOD,
+        "",
+        _KUEUE,
+        ('"""Kueue\'s own configuration file', '"""Return Kueue\'s own configuration file'),
+    ),
+    _code(
+        "a comment in a guard",
+        GOOD,
+        "",
+        "railhead/resolve/guards.py",
+        (
+            "# An existing cluster may have other uses of GPUs.",
+            "# Others may use an existing cluster's GPUs.",
+        ),
+    ),
+    _code("faster admission", WARNED + GOOD, "", _KUEUE, ('"Job.batch": 5', '"Job.batch": 10')),
+    _code(
+        "a longer limit",
+        GOOD,
+        "",
+        _FILES,
+        ('create="2h", update="6h", delete="12h"', 'create="3h", update="6h", delete="12h"'),
+    ),
+    _code(
+        "a description",
+        GOOD,
+        "",
+        _GROUPS,
+        (
+            "EFA: everything within the group, in and out",
+            "EFA: everything within the group, in and out",
+        ),
+    ),
+)
+CASES = (*STACKS, *CODE)

@@ -1,0 +1,206 @@
+"""Judgements of `railhead review` on one resource that differs, without an engine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from railhead.review.compare import Planned, compare
+from railhead.review.judge import judged
+
+RBAC = "kubernetes:rbac.authorization.k8s.io/v1:ClusterRole"
+NETWORK = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
+GUARD = "kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmissionPolicy"
+QUEUE = "kubernetes:kueue.x-k8s.io/v1beta2:ClusterQueue"
+RELEASE = "kubernetes:helm.sh/v3:Release"
+DEPLOYMENT = "kubernetes:apps/v1:Deployment"
+EKS = "aws:eks/cluster:Cluster"
+FSX = "aws:fsx/lustreFileSystem:LustreFileSystem"
+INGRESS = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
+POLICY = "aws:iam/rolePolicy:RolePolicy"
+
+
+def planned(type_: str, inputs: dict[str, Any], name: str = "it", **options: Any) -> Planned:
+    return Planned(urn=f"urn::{type_}::{name}", type=type_, name=name, inputs=inputs, **options)
+
+
+def said(
+    before: list[Planned], after: list[Planned], *, code: bool = True, named: Any = ()
+) -> list[str]:
+    """Return `level loss: what` of each judgement on what differs."""
+    old, new = ({p.urn: p for p in side} for side in (before, after))
+    return [
+        f"{result.level} {result.loss}: {result.what}"
+        for change in compare(old, new)
+        for _, result in judged(change, new, code=code, named=named)
+    ]
+
+
+def _rules(*rows: tuple[str, str]) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "reader"},
+        "rules": [{"apiGroups": [""], "resources": [r], "verbs": [v]} for r, v in rows],
+    }
+
+
+def _pod(**container: Any) -> dict[str, Any]:
+    pod = {"containers": [{"name": "main", "image": "r.example.com/a:1.0", **container}]}
+    return {"metadata": {"name": "it"}, "spec": {"template": {"spec": pod}}}
+
+
+def _allow(action: str, resource: str, **more: Any) -> dict[str, Any]:
+    row = {"Effect": "Allow", "Action": [action], "Resource": resource, **more}
+    return {"policy": {"Statement": [row]}}
+
+
+def _kueue(text: str) -> dict[str, Any]:
+    values = {"managerConfig": {"controllerManagerConfigYaml": f"kind: Configuration\n{text}\n"}}
+    return {"chart": "oci://registry.example.com/kueue", "version": "0.16.2", "values": values}
+
+
+CHANGES = [
+    (RBAC, _rules(("pods", "get")), _rules(("pods", "get"), ("secrets", "list")), "refuse rights"),
+    (RBAC, _rules(("pods", "get")), _rules(("nodes/proxy", "get")), "past admission"),
+    (RBAC, _rules(("pods", "get")), _rules(("pods", "get"), ("jobs", "get")), "note rights"),
+    (RBAC, _rules(("pods", "get"), ("jobs", "get")), _rules(("pods", "get")), "ask access"),
+    (
+        NETWORK,
+        {"spec": {"policyTypes": ["Ingress", "Egress"]}},
+        {"spec": {"policyTypes": ["Ingress"]}},
+        "no longer holds for Egress",
+    ),
+    (NETWORK, {"spec": {}}, {"spec": {"ingress": [{}]}}, "refuse network: opens ingress"),
+    (
+        NETWORK,
+        {"spec": {}},
+        {"spec": {"egress": [{"to": [{"ipBlock": {"cidr": "10.0.7.5/32"}}]}]}},
+        "note network: opens egress on every port for 10.0.7.5/32",
+    ),
+    (
+        GUARD,
+        {"spec": {"validations": [{"expression": "a"}, {"expression": "b"}]}},
+        {"spec": {"validations": [{"expression": "a"}]}},
+        "checks 1 things fewer: b",
+    ),
+    (
+        GUARD,
+        {"spec": {"validations": [{"expression": "a"}]}},
+        {"spec": {"validations": [{"expression": "(a) || true"}]}},
+        "that everything passes",
+    ),
+    (QUEUE, {"spec": {}}, {"spec": {"stopPolicy": "Hold"}}, "refuse quota: admits no job"),
+    (
+        RELEASE,
+        _kueue("manageJobsWithoutQueueName: true"),
+        _kueue("manageJobsWithoutQueueName: false"),
+        "run past every quota",
+    ),
+    (
+        RELEASE,
+        _kueue("integrations: {frameworks: [batch/job, ray.io/rayjob]}"),
+        _kueue("integrations: {frameworks: [batch/job]}"),
+        "jobs of a kind run past every quota",
+    ),
+    (RELEASE, {"chart": "a", "version": "1"}, {"chart": "a"}, "has no version"),
+    (DEPLOYMENT, _pod(), _pod(image="r.example.com/a:main"), "whose tag moves"),
+    (DEPLOYMENT, _pod(), _pod(image="r.example.com/a:1.1"), "note jobs: runs"),
+    (DEPLOYMENT, _pod(), _pod(image="other.example.com/a:1.0"), "another registry"),
+    (DEPLOYMENT, _pod(), _pod(env=[{"name": "HF_TOKEN", "value": "hf_x"}]), "in plain text"),
+    (
+        DEPLOYMENT,
+        _pod(resources={"limits": {"nvidia.com/gpu": "8"}}),
+        _pod(resources={"limits": {"nvidia.com/gpu": "4"}}),
+        "asks for 4 nvidia.com/gpu, not 8",
+    ),
+    (EKS, {"deletionProtection": True}, {"deletionProtection": False}, "refuse data"),
+    (
+        EKS,
+        {"enabledClusterLogTypes": ["api", "audit"]},
+        {"enabledClusterLogTypes": ["api"]},
+        "stops logs: audit",
+    ),
+    (FSX, {"storageCapacity": 4800}, {"storageCapacity": 2400}, "refuse data: shrinks"),
+    (FSX, {"storageCapacity": 2400}, {"storageCapacity": 4800}, "note capacity: grows"),
+    (FSX, {"deploymentType": "PERSISTENT_2"}, {"deploymentType": "SCRATCH_2"}, "is replaced"),
+    (INGRESS, {"cidrIpv4": "10.20.0.0/16"}, {"cidrIpv4": "10.0.0.0/8"}, "16,777,216 addresses"),
+    (INGRESS, {"cidrIpv4": "10.20.0.0/16"}, {"prefixListId": "pl-1"}, "the list was not read"),
+    (POLICY, _allow("s3:GetObject", "arn:a"), _allow("s3:*", "arn:a"), "refuse rights"),
+    (
+        POLICY,
+        _allow("s3:GetObject", "arn:a", Condition={"a": "b"}),
+        _allow("s3:GetObject", "arn:a"),
+        "the condition of s3:GetObject on arn:a changes",
+    ),
+]
+
+
+@pytest.mark.parametrize(("type_", "before", "after", "sentence"), CHANGES)
+def test_change_is_told(type_: str, before: Any, after: Any, sentence: str) -> None:
+    texts = said([planned(type_, before)], [planned(type_, after)])
+    assert any(sentence in text for text in texts), texts
+
+
+@pytest.mark.parametrize("type_", [GUARD, NETWORK, FSX, INGRESS, RELEASE])
+def test_deletion_is_refused(type_: str) -> None:
+    (text,) = said([planned(type_, {"metadata": {"name": "it"}})], [])
+    assert text.startswith("refuse ")
+    assert "is deleted" in text
+
+
+def test_what_the_guard_of_edits_names_is_told_once() -> None:
+    claim = planned(
+        "kubernetes:core/v1:PersistentVolumeClaim",
+        {"metadata": {"name": "old", "namespace": "training"}},
+    )
+    assert said([claim], [])
+    assert said([claim], [], named=[("checkpoint", "training/old")]) == []
+
+
+def test_same_object_under_another_name_is_replaced() -> None:
+    """The engine creates the new one over the old one, and then deletes what it created."""
+    inputs = {"metadata": {"name": "it", "namespace": "training"}}
+    claim = "kubernetes:core/v1:PersistentVolumeClaim"
+    (text,) = said([planned(claim, inputs, "a")], [planned(claim, inputs, "b")])
+    assert text.startswith("refuse data: has another name in the program")
+
+
+def test_alias_is_the_same_resource() -> None:
+    old = planned(FSX, {"storageCapacity": 4800}, "a")
+    new = planned(FSX, {"storageCapacity": 4800}, "b", aliases=frozenset({old.urn}))
+    assert said([old], [new]) == []
+
+
+def test_lost_options_are_told() -> None:
+    before = planned(FSX, {}, protect=True, retain=True, ignores=frozenset({"tags"}))
+    texts = said([before], [planned(FSX, {})])
+    assert [t.split(":")[0] for t in texts] == ["refuse data", "refuse data", "refuse jobs"]
+
+
+def test_lost_order_is_told_unless_another_way_holds_it() -> None:
+    rule, group = planned(INGRESS, {}, "rule"), planned("aws:ec2/vpc:Vpc", {}, "group")
+    via = planned("aws:ec2/vpc:Vpc", {}, "group", waits_for=frozenset({rule.urn}))
+    before = planned(FSX, {}, waits_for=frozenset({rule.urn, group.urn}))
+    after = planned(FSX, {}, waits_for=frozenset({group.urn}))
+    (text,) = said([before, rule, group], [after, rule, group])
+    assert "no longer waits for" in text
+    assert said([before, rule, via], [after, rule, via]) == []
+
+
+def test_derived_changes_of_a_stack_file_are_no_alarm() -> None:
+    """A pool that is added changes the guards' expressions: they follow the file."""
+    old = planned(GUARD, {"spec": {"validations": [{"expression": "pool in ['a']"}]}})
+    new = planned(GUARD, {"spec": {"validations": [{"expression": "pool in ['a', 'b']"}]}})
+    assert said([old], [new], code=False) == []
+    assert said([old], [new], code=True)
+
+
+def test_ignored_change_is_none() -> None:
+    """A template keeps its tags, and a pool its size, whatever the program says."""
+    template = "aws:ec2/launchTemplate:LaunchTemplate"
+    ignores = frozenset({"tags", "scaling.desired"})
+    old = planned(template, {"tags": {"a": "b"}, "scaling": {"desired": 1}}, ignores=ignores)
+    new = planned(template, {"tags": {"a": "c"}, "scaling": {"desired": 2}}, ignores=ignores)
+    assert said([old], [new]) == []
+    assert said([replace(old, ignores=frozenset())], [replace(new, ignores=frozenset())])

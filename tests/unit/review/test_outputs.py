@@ -1,0 +1,215 @@
+"""The comment, SARIF, JUnit and the command line of `railhead review`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from railhead.base.errors import ExitCode, InputError
+from railhead.cli import run
+from railhead.review import judges
+from railhead.review.formats import junit, sarif
+from railhead.review.markdown import LIMIT, MARKER, cut, markdown
+from railhead.review.model import Finding, Judges, Place, Pool, Review, StackReview, ordered
+from railhead.review.model import verdict as verdict_of
+from railhead.review.review import reaches_plans
+from railhead.review.sources import sources
+
+FILE = "stacks/Pulumi.a.yaml"
+
+
+def finding(**more: object) -> Finding:
+    values: dict[str, object] = {
+        "rule": "edit-checkpoint",
+        "level": "refuse",
+        "loss": "data",
+        "subject": "checkpoint training/checkpoints",
+        "what": "(30000Gi) would go | <b>",
+        "who": "every run",
+        "stack": "a",
+        "place": Place(file=FILE, line=7),
+        "suggestion": "- name: weights\n  claim: checkpoints",
+        "allow": "an entry",
+        **more,
+    }
+    return Finding.model_validate(values)
+
+
+def review(*findings: Finding, changed: tuple[str, ...] = ()) -> Review:
+    pool = Pool(
+        pool="h100",
+        instance_type="p5.48xlarge",
+        nodes_before=2,
+        nodes_after=4,
+        gpus_before=16,
+        gpus_after=32,
+    )
+    return Review(
+        verdict=verdict_of(findings),
+        base="origin/main",
+        compared_with="0123456789abcdef",
+        judges=Judges(commit="0123456789abcdef", digest="sha256:abc", changed=changed),
+        stacks=(StackReview(stack="a", file=FILE, compared=True, pools=(pool,), deleted=("x",)),),
+        findings=ordered(findings),
+        not_looked_at=("what is live",),
+        seconds=9.0,
+    )
+
+
+def test_comment_begins_with_marker_and_verdict() -> None:
+    lines = markdown(review(finding())).splitlines()
+    assert lines[0] == MARKER
+    assert lines[1].startswith("### Railhead: **do not merge** - `a`: checkpoint training/")
+    text = "\n".join(lines)
+    assert "```suggestion\n- name: weights\n  claim: checkpoints\n```" in text
+    assert f"`{FILE}:7`" in text
+    assert "32 GPUs (16 before), 768 GPU hours a day" in text
+    assert "**Not looked at:** what is live" in text
+    assert "\\| &lt;b>" in text
+
+
+@pytest.mark.parametrize(
+    ("findings", "sentence"),
+    [
+        ((), "nothing is lost"),
+        ((finding(level="ask"),), "look before you merge"),
+        ((finding(level="unjudged"),), "do not merge yet"),
+        ((finding(level="note"),), "1 changes that lose nothing"),
+    ],
+)
+def test_verdict_is_said(findings: tuple[Finding, ...], sentence: str) -> None:
+    assert sentence in markdown(review(*findings))
+
+
+def test_change_of_judges_is_said_first() -> None:
+    text = markdown(review(changed=("policies/exempt.py: the exemptions",)))
+    assert text.index("changes who judges") < text.index("Not looked at")
+
+
+def test_long_comment_is_cut_at_a_line_and_closed() -> None:
+    text = markdown(review(*(finding(subject=f"claim {n}", level="note") for n in range(3000))))
+    assert len(text) > LIMIT
+    kept = cut(text)
+    assert len(kept) <= LIMIT
+    assert kept.count("<details>") == kept.count("</details>")
+    assert "the rest is in the report" in kept
+    assert cut("short") == "short"
+
+
+def test_sarif_names_rule_line_and_fingerprint() -> None:
+    document = sarif(review(finding(), finding(level="ask", subject="other", rule="b")))
+    assert document["version"] == "2.1.0"
+    (run_,) = document["runs"]
+    first, second = run_["results"]
+    assert first["level"] == "error"
+    assert second["level"] == "warning"
+    assert run_["tool"]["driver"]["rules"][first["ruleIndex"]]["id"] == first["ruleId"]
+    place = first["locations"][0]["physicalLocation"]
+    assert place == {"artifactLocation": {"uri": FILE}, "region": {"startLine": 7}}
+    moved = sarif(review(finding(place=Place(file=FILE, line=99))))["runs"][0]["results"][0]
+    assert moved["partialFingerprints"] == first["partialFingerprints"]
+
+
+def test_junit_fails_for_what_is_refused_alone() -> None:
+    root = ElementTree.fromstring(junit(review(finding(), finding(level="ask", subject="b"))))
+    assert root.get("failures") == "1"
+    assert len(root.findall("testcase")) == 2
+    assert ElementTree.fromstring(junit(review())).get("tests") == "1"
+
+
+def test_gravest_finding_decides_and_each_is_there_once() -> None:
+    rows = ordered([finding(level="note"), finding(), finding(subject="b", loss="guards")])
+    assert [f.level for f in rows] == ["refuse", "refuse"]
+    assert verdict_of([finding(level="ask"), finding(level="unjudged")]) == "unjudged"
+
+
+def _git(folder: Path, *words: str) -> str:
+    done = subprocess.run(
+        ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@example.com", *words],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    root = tmp_path / "repository"
+    (root / "policies").mkdir(parents=True)
+    (root / "policies" / "exempt.py").write_text('"""A."""\n\nNAMES = ("a",)\n')
+    (root / "a.txt").write_text("1\n2\n3\n")
+    _git(tmp_path, "init", "-q", "-b", "main", str(root))
+    _git(root, "add", ".")
+    _git(root, "commit", "-q", "-m", "a")
+    return root
+
+
+def test_base_is_where_the_pull_request_began(repository: Path, tmp_path: Path) -> None:
+    _git(repository, "checkout", "-q", "-b", "change")
+    (repository / "a.txt").write_text("1\ntwo\n3\n")
+    (repository / "new.txt").write_text("new\n")
+    _git(repository, "checkout", "-q", "main")
+    (repository / "policies" / "exempt.py").write_text('"""B."""\n\nNAMES = ()\n')
+    _git(repository, "commit", "-q", "-m", "b", "--", "policies")
+    _git(repository, "checkout", "-q", "change")
+    folder = tmp_path / "laid"
+    folder.mkdir()
+    source = sources(repository, "main", folder)
+    assert source.changed == ("a.txt", "new.txt")
+    assert source.tip != source.fork
+    assert "NAMES = ()" in (source.judge / "policies/exempt.py").read_text()
+    (hunk,) = source.hunks("a.txt")
+    assert (hunk.line, hunk.before, hunk.after) == (2, ("2",), ("two",))
+
+
+def test_unknown_base_is_bad_input(repository: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="rev-parse"):
+        sources(repository, "nowhere", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "changes"),
+    [('"""Other words."""\n\n# why\nNAMES = ("a",)\n', 0), ('"""A."""\n\nNAMES = ("b",)\n', 1)],
+)
+def test_words_about_a_rule_do_not_change_the_judge(
+    text: str, changes: int, repository: Path, tmp_path: Path
+) -> None:
+    (repository / "policies/exempt.py").write_text(text)
+    folder = tmp_path / "laid"
+    folder.mkdir()
+    who = judges.judges(sources(repository, "HEAD", folder), allowed=False)
+    assert len(who.changed) == changes
+    assert who.digest.startswith("sha256:")
+
+
+@pytest.mark.parametrize(
+    ("name", "reaches"),
+    [
+        ("components/aws/network.py", True),
+        ("railhead/machines/rows/aws.yaml", True),
+        ("__main__.py", True),
+        ("Pulumi.yaml", True),
+        ("stacks/digests.yaml", True),
+        ("stacks/Pulumi.a.yaml", False),
+        ("stacks/stack.schema.json", False),
+        ("docs/aws.md", False),
+        ("railhead/launch/api.py", False),
+        ("tests/unit/test_hygiene.py", False),
+    ],
+)
+def test_files_that_reach_every_plan(name: str, reaches: bool) -> None:
+    assert reaches_plans(name, ["stacks/Pulumi.a.yaml"]) is reaches
+
+
+def test_schema_is_printed_and_unknown_words_are_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["review", "--schema"]) == ExitCode.OK
+    schema = json.loads(capsys.readouterr().out)
+    assert schema["properties"]["schema_version"]
+    assert run(["review", "--allow", "everything"]) == ExitCode.BAD_INPUT
