@@ -1,18 +1,17 @@
-"""The documentation's job files: in the package that is installed, or in the checkout beside it."""
+"""The documentation's job files, as `railhead accept` launches them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
+from railhead.base.examples import FOLDERS
 from railhead.contract import ClusterContract
 from railhead.launch.job import JobFile, parse_job
 
 #: What README, docs/quickstart.md and docs/launching.md launch.
 NAMES = ("torch-ddp", "fsdp", "jax", "mpi")
-_PACKAGE = Path(__file__).resolve().parents[1]
-# pyproject.toml puts them into the wheel under the first; a checkout has them beside the package.
-_FOLDERS = (_PACKAGE / "examples", _PACKAGE.parent / "examples")
+_FOLDERS = FOLDERS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,7 @@ from railhead.cli.config import app as config_app
 from railhead.cli.diagnose import diagnose
 from railhead.cli.drift import drift
 from railhead.cli.nccl import app as nccl_app
+from railhead.cli.new import new
 from railhead.launch import after as after_cli
 from railhead.launch import cli as launch_cli
 from railhead.launch import starting as starting_cli
@@ -75,6 +76,7 @@ starting_cli.register(app)
 after_cli.register(app)
 app.command()(diagnose)
 app.command()(drift)
+app.command()(new)
 app.command()(storage)
 app.add_typer(catalog_app, name="catalog")
 app.add_typer(config_app, name="config")

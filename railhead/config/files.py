@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import yaml
+
 from railhead.base.errors import NotFoundError, choices
+
+#: What makes a folder a Pulumi project.
+PROJECT_FILE = "Pulumi.yaml"
 
 
 def stack_file(stack: str) -> Path:
@@ -46,10 +51,31 @@ def stack_files() -> list[Path]:
 
 
 def stacks_folder() -> Path:
-    """Return the folder of stack files: ``stacks`` of the project around the current folder."""
+    """Return the folder of stack files of the project around the current folder.
+
+    It is the project's ``stackConfigDir``, as Pulumi reads it, else ``stacks``.
+    """
     here = Path.cwd()
-    for folder in (here, *here.parents):
-        if (folder / "Pulumi.yaml").is_file():
-            stacks = folder / "stacks"
-            return stacks.relative_to(here) if folder == here else stacks
-    return Path("stacks")
+    project = project_folder(here)
+    if project is None:
+        return Path("stacks")
+    stacks = project / _stack_config_dir(project / PROJECT_FILE)
+    return stacks.relative_to(here) if project == here and stacks.is_relative_to(here) else stacks
+
+
+def project_folder(start: Path) -> Path | None:
+    """Return the folder with the Pulumi.yaml that ``start`` is in or below; None without one."""
+    for folder in (start.absolute(), *start.absolute().parents):
+        if (folder / PROJECT_FILE).is_file():
+            return folder
+    return None
+
+
+def _stack_config_dir(file: Path) -> str:
+    try:
+        settings = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        # The engine reports what is wrong with it.
+        return "stacks"
+    named = settings.get("stackConfigDir") if isinstance(settings, dict) else None
+    return named if isinstance(named, str) else "stacks"

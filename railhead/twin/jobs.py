@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from railhead.base.examples import example
 from railhead.contract import ClusterContract, NodePool, Queue, Runtime
 from railhead.kube.errors import ApiError
 from railhead.lab.engine.provider.client import KubeClient
@@ -27,7 +28,7 @@ _LONGEST = 300
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """An example of the checkout on a runtime and a queue of the stack.
+    """A documented job on a runtime and a queue of the stack.
 
     Args:
         file: the job's file.
@@ -47,15 +48,13 @@ class Example:
         return f"{self.file.name} on {self.runtime.name} in {self.queue.name}"
 
 
-def examples(checkout: Path, contract: ClusterContract) -> Iterator[Example]:
+def examples(contract: ClusterContract) -> Iterator[Example]:
     """Yield each runtime's example on each queue that reaches its pool.
 
     A runtime whose framework has none runs torch's: what is looked at is where its pods come to.
     """
     for runtime in contract.runtimes:
-        file = checkout / "examples" / f"{runtime.framework}.yaml"
-        if not file.is_file():
-            file = checkout / "examples" / "torch-ddp.yaml"
+        file = example(runtime.framework)
         pool = contract.pool(runtime)
         for queue in contract.queues:
             if not queue.pools or pool.name in queue.pools:

@@ -51,7 +51,7 @@ class Programme:
     def steps(self) -> Iterator[Step]:
         """Yield every step."""
         contract = self.contract
-        mine = list(jobs.examples(self.twin.checkout, contract))
+        mine = list(jobs.examples(contract))
         yield Step(name=UP, does="the first `pulumi up`", run=self.up)
         yield Step(name=AGAIN, does="`pulumi up` again changes nothing", run=self.again)
         if self._later():

@@ -26,7 +26,7 @@ from pulumi.runtime.settings import ROOT, configure, reset_options
 from pulumi.runtime.stack import run_in_stack
 
 from railhead.components import program as shipped
-from railhead.lab.recorders.answers import answer
+from railhead.lab.recorders.answers import answer, learn
 from railhead.lab.recorders.shapes import EXISTING, fabricated
 from railhead.lab.recorders.workspace import fake_kubeconfig, fake_lab
 
@@ -208,6 +208,11 @@ def stack_cluster(stack: str) -> dict[str, Any]:
     """Return the `railhead:cluster` of a stack that is shipped; a copy of the caller's own."""
     cluster: dict[str, Any] = json.loads(_stack_cluster(stack))
     return cluster
+
+
+for _stack in STACKS:
+    # What the shipped stacks take to exist in their accounts does.
+    learn(stack_cluster(_stack))
 
 
 def lab_cluster() -> dict[str, Any]:

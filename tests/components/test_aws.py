@@ -734,6 +734,7 @@ class TestNodePools:
             zone = "us-west-2-dfw-2a"
             answer = {"availabilityZone": zone, "instanceType": "p6e-gb200.36xlarge"}
             patch.setitem(zones(), "subnet-0a1b2c3d4e5f60713", zone)
+            patch.setitem(vpcs(), "subnet-0a1b2c3d4e5f60713", "vpc-0a1b2c3d4e5f60718")
             patch.setitem(answers(), BLOCK_SOURCE, lambda _: answer)
             recording = variant(tmp_path, edit, BLOCK)
         inputs = named(recording, POOL, "h200-nodes").inputs
@@ -852,6 +853,12 @@ def zones() -> dict[str, str]:
     from railhead.lab.recorders.answers import ZONES
 
     return ZONES
+
+
+def vpcs() -> dict[str, str]:
+    from railhead.lab.recorders.answers import VPCS
+
+    return VPCS
 
 
 def answers() -> dict[str, Any]:

@@ -223,6 +223,8 @@ MAY_IMPORT = {
     "cli": "base machines catalog fabric model platform config resolve kube launch nccl diagnose"
     " evidence drift storage",
     "__main__": "cli",
+    # What a project's own `__main__.py` calls.
+    "program": "base config contract resolve components",
     # Top-level folders, which links bring in. Further held by LAYERS.
     "components": "base machines catalog fabric model platform config resolve contract gate watch",
     "policies": "base catalog fabric resolve contract",
@@ -278,7 +280,7 @@ DISTRIBUTIONS = {
     "railhead": (
         ".",
         "__init__ __main__ catalog fabric model platform framework config resolve watch contract"
-        " kube launch evidence drift storage gate cli components policies",
+        " kube launch evidence drift storage gate cli program components policies",
         "railhead-diagnose",
     ),
     "railhead-accept": ("distributions/accept", "accept", "railhead railhead-diagnose"),
@@ -606,6 +608,7 @@ def test_imported_packages_are_declared() -> None:
             Path("railhead/config"),
             Path("railhead/resolve"),
             Path("railhead/contract/reference.py"),
+            Path("railhead/program.py"),
         }
         if any(name.is_relative_to(path) for path in deploys):
             allowed = declared("railhead[deploy]")

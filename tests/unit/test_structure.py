@@ -30,6 +30,9 @@ OTHERWISE = {
         "railhead/nccl/": "a transport in NCCL's log",
         "railhead/platform/": "what a platform offers, and EC2's type of a security group rule",
     },
+    "rdma-shared": {
+        "railhead/platform/": "the fabric of a first stack",
+    },
     "tcpx": {
         "railhead/nccl/": "a transport in NCCL's log",
     },

@@ -1,16 +1,27 @@
-"""The clouds' answers to the data sources that components read; an unknown one fails."""
+"""The clouds' answers to the data sources that components read; an unknown one fails.
+
+What an account alone knows, such as the zone of a subnet, is taken from the stack that is planned
+(:func:`learn`): a plan holds no fact against the file, and asks an account for none.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
-from railhead.lab.recorders.shapes import ACCOUNT, REGION
+from railhead.lab.recorders.shapes import ACCOUNT, EXISTING, REGION
 
-ZONES = {
-    "subnet-0a1b2c3d4e5f60711": "us-west-2a",
-    "subnet-0a1b2c3d4e5f60712": "us-west-2b",
-}
+#: Names a file with the stack's section, for the recorders of a plan.
+SECTION = "RAILHEAD_PLANNED_SECTION"
+#: Subnet of the stack's own VPC -> its zone.
+ZONES: dict[str, str] = {}
+#: The same subnets -> their VPC.
+VPCS: dict[str, str] = {}
+#: Capacity block -> what EC2 says about it.
+BLOCKS: dict[str, Mapping[str, Any]] = {}
 
 ANSWERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "aws:index/getCallerIdentity:getCallerIdentity": lambda _: {
@@ -31,16 +42,9 @@ ANSWERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
         "outputs": {},
         "secretOutputNames": [],
     },
-    # The capacity block of stacks/Pulumi.aws-p5en-block.yaml.
     "aws:ec2/getCapacityBlockReservation:getCapacityBlockReservation": lambda arguments: {
         "id": arguments["id"],
-        "availabilityZone": "us-west-2a",
-        "instanceCount": 4,
-        "instanceType": "p5en.48xlarge",
-        "reservationType": "capacity-block",
-        "startDate": "2026-12-07T11:30:00Z",
-        "endDate": "2026-12-21T11:30:00Z",
-        "state": "scheduled",
+        **BLOCKS[arguments["id"]],
     },
     "aws:eks/getAddonVersion:getAddonVersion": lambda arguments: {
         **arguments,
@@ -52,8 +56,8 @@ ANSWERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     # Its subnets.
     "aws:ec2/getSubnet:getSubnet": lambda arguments: {
         "id": arguments["id"],
-        "availabilityZone": ZONES.get(arguments["id"], "us-west-2a"),
-        "vpcId": "vpc-0a1b2c3d4e5f60718",
+        "availabilityZone": ZONES[arguments["id"]],
+        "vpcId": VPCS[arguments["id"]],
     },
     "aws:index/getRegion:getRegion": lambda _: {
         "name": REGION,
@@ -63,6 +67,58 @@ ANSWERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
         "description": "US East (N. Virginia)",
     },
 }
+
+
+def learn(section: Mapping[str, Any]) -> None:
+    """Have everything that a stack takes to exist in its account exist there.
+
+    Args:
+        section: the value of ``railhead:cluster``, which is correct.
+    """
+    network, region = section["platform"].get("network") or {}, section["platform"].get("region")
+    if isinstance(network, Mapping):
+        for zone, subnet in (network.get("private_subnets") or {}).items():
+            ZONES[subnet], VPCS[subnet] = zone, network["vpc_id"]
+    for pool in section.get("pools") or ():
+        purchase = pool.get("purchase") or {}
+        there = {
+            "availabilityZone": purchase.get("availability_zone"),
+            "instanceCount": pool["nodes"],
+            "instanceType": pool["instance_type"],
+        }
+        if purchase.get("kind") == "reservation":
+            EXISTING["aws:ec2/capacityReservation:CapacityReservation", purchase["id"]] = {
+                **there,
+                "arn": f"arn:aws:ec2:{region}:{ACCOUNT}:capacity-reservation/{purchase['id']}",
+                "endDateType": "unlimited",
+                "instanceMatchCriteria": "targeted",
+                "instancePlatform": "Linux/UNIX",
+                "ownerId": ACCOUNT,
+                "tenancy": "default",
+                **_placed(pool, region),
+            }
+        elif purchase.get("kind") == "capacity-block":
+            BLOCKS[purchase["id"]] = {
+                **there,
+                "reservationType": "capacity-block",
+                "startDate": purchase["starts"],
+                "endDate": purchase["ends"],
+                "state": "scheduled",
+            }
+
+
+def _placed(pool: Mapping[str, Any], region: Any) -> dict[str, str]:
+    """Return the placement group of a reservation that was made in the pool's."""
+    group = pool.get("placement_group") or {}
+    if not isinstance(group, Mapping) or group.get("kind") != "existing":
+        return {}
+    return {"placementGroupArn": f"arn:aws:ec2:{region}:{ACCOUNT}:placement-group/{group['name']}"}
+
+
+def learn_from_environment() -> None:
+    """Learn the section of the file that :data:`SECTION` names, if one does."""
+    if path := os.environ.get(SECTION):
+        learn(json.loads(Path(path).read_text(encoding="utf-8")))
 
 
 def answer(token: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
 from railhead.lab.engine import serving
 from railhead.lab.engine.provider import properties
-from railhead.lab.recorders.answers import answer
+from railhead.lab.recorders.answers import answer, learn_from_environment
 from railhead.lab.recorders.replaces import replaces
 from railhead.lab.recorders.shapes import EXISTING, fabricated
 
@@ -57,6 +57,7 @@ class RecordingProvider(provider_pb2_grpc.ResourceProviderServicer):
         self.package = package
         self._journal = journal
         self._lock = threading.Lock()
+        learn_from_environment()
 
     def _write(self, operation: str, urn: str, **more: Any) -> None:
         line = json.dumps(

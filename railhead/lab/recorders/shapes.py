@@ -25,19 +25,7 @@ _CERTIFICATE = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg=="
 _DEPTH = 3
 _IMPORTING = threading.Lock()
 # What is in the account already, by type and id, for the resources that components only read.
-EXISTING: Mapping[tuple[str, str], Mapping[str, Any]] = {
-    ("aws:ec2/capacityReservation:CapacityReservation", "cr-0a1b2c3d4e5f60718"): {
-        "arn": f"arn:aws:ec2:us-east-2:{ACCOUNT}:capacity-reservation/cr-0a1b2c3d4e5f60718",
-        "availabilityZone": "us-east-2a",
-        "endDateType": "unlimited",
-        "instanceCount": 16,
-        "instanceMatchCriteria": "targeted",
-        "instancePlatform": "Linux/UNIX",
-        "instanceType": "p5.48xlarge",
-        "ownerId": ACCOUNT,
-        "tenancy": "default",
-    },
-}
+EXISTING: dict[tuple[str, str], Mapping[str, Any]] = {}
 # Nested outputs that the SDK declares as optional and the clouds always fill.
 _ALWAYS: Mapping[str, Mapping[str, Any]] = {
     "aws:eks/cluster:Cluster": {

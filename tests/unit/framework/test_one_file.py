@@ -39,6 +39,9 @@ ELSEWHERE = {
     "railhead/twin/jobs.py": "which shipped example a rehearsal starts",
     "railhead/accept": "its programs are PyTorch's, and it says which runtimes start them",
     "railhead/cli/__init__.py": "an example in a help text",
+    "railhead/base/examples.py": "which shipped example stands for a framework without one",
+    "railhead/platform/starter.py": "the one runtime of a first stack",
+    "railhead/platform/lab/starters.py": "the lab's training image",
 }
 
 

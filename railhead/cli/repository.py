@@ -1,0 +1,148 @@
+"""The files of a team's own repository, as `railhead new` writes them.
+
+YAML is dumped from objects; a comment is put above a field as a whole line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from railhead import __version__
+from railhead.config import KEY, PROJECT, schema
+from railhead.platform.starter import Section, Starter
+
+_WIDTH = 100
+_PROGRAM = '''"""Program of `pulumi up`: the cluster of the current stack's file."""
+
+from railhead.program import main
+
+main()
+'''
+_PACK = '''"""The pack of `pulumi preview --policy-pack policies`: Railhead's and own rules."""
+
+from pathlib import Path
+
+from pulumi_policy import Policy, PolicyPack
+
+from railhead.policies import RULES
+from railhead.policies.settings import settings
+
+OWN: list[Policy] = []  # rules of your own
+rules = [*RULES, *OWN]
+file = Path(__file__).resolve().parents[1] / "policies.yaml"
+PolicyPack(name={name!r}, policies=rules, initial_config=settings(file, rules))
+'''
+_POLICIES = """\
+# Levels of rules, by their names: advisory, mandatory or disabled. Without a line a rule has the
+# level of docs/reviewing.md. An example:
+#
+# versions-ran: mandatory
+"""
+_README = """\
+# {name}
+
+GPU training clusters by Railhead {version}, a stack each:
+[stacks/Pulumi.{stack}.yaml](stacks/Pulumi.{stack}.yaml).
+
+```
+python3 -m venv .venv && .venv/bin/pip install -r requirements.txt
+. .venv/bin/activate
+railhead doctor
+railhead config check {stack}
+railhead plan {stack}
+pulumi stack init {stack}
+pulumi preview -s {stack} --policy-pack policies
+pulumi up -s {stack} --policy-pack policies
+```
+
+`railhead plan` needs no credentials. State is where `pulumi login` says; a team shares a bucket of
+its own.
+"""
+_IGNORED = ".venv/\n__pycache__/\n.pulumi-state/\n"
+
+
+class _Dumper(yaml.SafeDumper):
+    """PyYAML's, with the elements of a list below their field."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        """Indent lists too."""
+        del indentless
+        super().increase_indent(flow, False)
+
+
+def _dumped(data: Any) -> str:
+    return yaml.dump(data, Dumper=_Dumper, sort_keys=False, width=_WIDTH, allow_unicode=True)
+
+
+def stack_text(starter: Starter, section: Section) -> str:
+    """Return the file of a stack: its notes, and each field with its comment."""
+    lines = [schema.MODELINE, *(f"# {note}" for note in starter.notes), "config:"]
+    lines.append(f"  {PROJECT}:{KEY}:")
+    for field, value in section.items():
+        lines += [f"    # {line}" for line in starter.comments.get(field, "").splitlines()]
+        lines += [f"    {line}" for line in _dumped({field: value}).splitlines()]
+    return "\n".join(lines) + "\n"
+
+
+def files(name: str, stack: str, starter: Starter, section: Section) -> Mapping[str, str]:
+    """Return path -> text of a new repository.
+
+    Args:
+        name: the Pulumi project's.
+        stack: its first stack's.
+        starter: the kind of place that the stack is on.
+        section: the stack's section, which is correct.
+    """
+    return {
+        "Pulumi.yaml": _dumped(
+            {
+                "name": name,
+                "description": "GPU training clusters by Railhead, one stack a cluster",
+                "runtime": _runtime(".venv"),
+                "stackConfigDir": "stacks",
+            }
+        ),
+        "__main__.py": _PROGRAM,
+        f"stacks/Pulumi.{stack}.yaml": stack_text(starter, section),
+        "stacks/stack.schema.json": schema.text(),
+        "policies.yaml": _POLICIES,
+        "policies/PulumiPolicy.yaml": _dumped(
+            {
+                "description": "What a plan of a training cluster must obey",
+                "runtime": _runtime("../.venv"),
+            }
+        ),
+        "policies/__main__.py": _PACK.format(name=name),
+        "requirements.txt": "".join(
+            f"{requirement}=={__version__}\n"
+            for requirement in (f"railhead[{starter.extra}]", "railhead-accept", "railhead-lab")
+        ),
+        ".github/workflows/review.yml": _workflow(),
+        ".gitignore": _IGNORED,
+        "README.md": _README.format(name=name, stack=stack, version=__version__),
+    }
+
+
+def _runtime(environment: str) -> dict[str, Any]:
+    return {"name": "python", "options": {"toolchain": "pip", "virtualenv": environment}}
+
+
+def _workflow() -> str:
+    """Return what runs on a pull request: no credentials are needed for it."""
+    steps = [
+        {"uses": "actions/checkout@v4"},
+        {"uses": "actions/setup-python@v5", "with": {"python-version": "3.12"}},
+        {"uses": "pulumi/actions@v6"},
+        {"run": "pip install -r requirements.txt"},
+        {"name": "Check the stacks' files", "run": "railhead config check"},
+        {
+            "name": "Plan each stack by the real engine, with the policies",
+            "run": 'for file in stacks/Pulumi.*.yaml; do railhead plan "$file" || exit; done',
+        },
+    ]
+    jobs = {"review": {"runs-on": "ubuntu-latest", "timeout-minutes": 20, "steps": steps}}
+    document = {"name": "Review", "on": {"pull_request": {}}, "permissions": {"contents": "read"}}
+    return _dumped({**document, "jobs": jobs})
