@@ -86,6 +86,7 @@ def fabric(cluster: Cluster, after: Sequence[pulumi.Resource] = ()) -> FabricArg
             if image != addons[name].image
         },
         registry_mirrors=cluster.registry_mirrors,
+        paths=platform_of(cluster).node_paths(cluster),
         after=after,
     )
 

@@ -12,6 +12,7 @@ import pulumi_kubernetes as kubernetes
 from railhead.components.controllers import charts
 from railhead.fabric.modes import FabricConfig
 from railhead.model.gpu import GpuOperatorConfig
+from railhead.model.node_paths import KUBELET, USUAL, NodePaths
 
 # A tenth of the fleet at once: one by one took 45 minutes on 180 nodes (METR/hawk #1367).
 MAX_UNAVAILABLE = "10%"
@@ -30,6 +31,7 @@ class GpuOperatorArgs:
         operator_loads_nic_driver: whether the network operator loads the NICs' driver. False where
             the host has it, for nvidia-peermem to be built against.
         tolerations: Kubernetes tolerations of the pods on GPU nodes.
+        paths: the nodes' directories of kubelet and containerd.
         timeout_seconds: how long each release may take.
         after: resources that must exist before the operator.
     """
@@ -40,6 +42,7 @@ class GpuOperatorArgs:
     runs_nfd: bool = True
     operator_loads_nic_driver: bool = False
     tolerations: Sequence[Mapping[str, Any]] = ()
+    paths: NodePaths = USUAL
     timeout_seconds: int = charts.RELEASE_SECONDS
     after: Sequence[pulumi.Resource] = ()
 
@@ -87,7 +90,12 @@ def values(args: GpuOperatorArgs) -> dict[str, Any]:
         # The chart's own hook brings new CRDs, and its own takes them away.
         "operator": {"upgradeCRD": True, "cleanupCRD": True},
         "driver": driver,
-        "toolkit": {"enabled": config.toolkit == "operator"},
+        "toolkit": _toolkit(args),
+        **(
+            {"hostPaths": {"kubeletRootDir": args.paths.kubelet}}
+            if args.paths.kubelet != KUBELET
+            else {}
+        ),
         "devicePlugin": {"enabled": config.allocation == "device-plugin"},
         "dcgm": {"enabled": config.dcgm_exporter},
         "dcgmExporter": {
@@ -98,6 +106,13 @@ def values(args: GpuOperatorArgs) -> dict[str, Any]:
         "mig": {"strategy": config.mig},
         "migManager": {"enabled": config.mig != "none"},
     }
+
+
+def _toolkit(args: GpuOperatorArgs) -> dict[str, Any]:
+    if args.config.toolkit == "host":
+        return {"enabled": False}
+    env = [{"name": name, "value": value} for name, value in args.paths.toolkit.items()]
+    return {"enabled": True} | ({"env": env} if env else {})
 
 
 def dra_values(args: GpuOperatorArgs) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from railhead.components.cluster_access import standing
 from railhead.components.controllers.charts import Chart
 from railhead.components.existing.nfs import Nfs, NfsArgs
 from railhead.components.platform import Infrastructure
-from railhead.platform.existing import nfs_directory
+from railhead.platform.existing import PLATFORM, nfs_directory
 from railhead.platform.existing.model import ExistingCluster
 
 
@@ -44,6 +44,6 @@ def _nfs(cluster: ExistingCluster) -> NfsArgs | None:
     return NfsArgs(
         chart=Chart.of(combination.addon("csi-driver-nfs")),
         directory=nfs_directory(cluster),
-        kubelet_directory=config.kubelet_directory,
+        kubelet_directory=PLATFORM.node_paths(cluster).kubelet,
         classes=config.classes,
     )

@@ -29,6 +29,7 @@ def gpu_operator_args(
         runs_nfd=nfd_owner(args.fabric, args.gpu_operator) == "gpu-operator",
         operator_loads_nic_driver=network is not None and network.loads_driver,
         tolerations=tolerations(args.pools),
+        paths=args.paths,
         timeout_seconds=patience(args.pools),
         after=after,
     )

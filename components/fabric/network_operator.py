@@ -12,6 +12,7 @@ import pulumi_kubernetes as kubernetes
 from railhead.catalog.versions import Image
 from railhead.components.controllers import charts
 from railhead.fabric.railed import OfedConfig
+from railhead.model.node_paths import CNI_BINARIES, CNI_CONFIGURATION, USUAL, NodePaths
 
 API_VERSION = "mellanox.com/v1alpha1"
 # The operator takes one policy of this name and ignores any other.
@@ -34,6 +35,7 @@ class NetworkOperatorArgs:
             waits for those of a node to end.
         nodes: required node affinity of the operator's pods, as Kubernetes has it.
         tolerations: Kubernetes tolerations of the pods on nodes.
+        paths: the nodes' directories of CNI.
         timeout_seconds: how long the release and the policy may take.
         values: values of the chart that replace those of :func:`values`.
         policy: fields of the NicClusterPolicy, beside those of :func:`policy`.
@@ -48,6 +50,7 @@ class NetworkOperatorArgs:
     jobs_label: str
     nodes: Mapping[str, Any]
     tolerations: Sequence[Mapping[str, Any]] = ()
+    paths: NodePaths = USUAL
     timeout_seconds: int = charts.RELEASE_SECONDS
     values: Mapping[str, Any] = field(default_factory=dict)
     policy: Mapping[str, Any] = field(default_factory=dict)
@@ -65,7 +68,22 @@ def values(args: NetworkOperatorArgs) -> dict[str, Any]:
         "sriovNetworkOperator": {"enabled": False},
         "node-feature-discovery": {"worker": {"tolerations": _copied(args)}},
     }
-    return common | dict(args.values)
+    return _with_paths(common | dict(args.values), args.paths)
+
+
+def _with_paths(values: dict[str, Any], paths: NodePaths) -> dict[str, Any]:
+    """Return the values with the directories of CNI, for the operator and the SR-IOV operator."""
+    if (paths.cni_binaries, paths.cni_configuration) == (CNI_BINARIES, CNI_CONFIGURATION):
+        return values
+    directories = {
+        "cniBinDirectory": paths.cni_binaries,
+        "cniNetworkDirectory": paths.cni_configuration,
+    }
+    result = values | {"operator": values.get("operator", {}) | directories}
+    if functions := values.get("sriov-network-operator"):
+        operator = functions["operator"] | {"cniBinPath": paths.cni_binaries}
+        result["sriov-network-operator"] = functions | {"operator": operator}
+    return result
 
 
 def _copied(args: NetworkOperatorArgs) -> list[dict[str, Any]]:

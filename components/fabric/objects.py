@@ -17,6 +17,7 @@ from railhead.catalog.versions import Controller
 from railhead.fabric.modes import FabricConfig
 from railhead.model.cluster import Pool
 from railhead.model.gpu import GpuOperatorConfig
+from railhead.model.node_paths import USUAL, NodePaths
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +37,7 @@ class FabricArgs:
         images: name of an add-on -> the repository from which nodes pull its image, where that is
             not the catalogue's.
         registry_mirrors: registry -> what takes its place in images that no chart names.
+        paths: the nodes' directories of kubelet, containerd and CNI.
         after: resources that must exist before anything of the fabric.
     """
 
@@ -46,6 +48,7 @@ class FabricArgs:
     gpu_operator: GpuOperatorConfig | None = None
     images: Mapping[str, str] = field(default_factory=dict)
     registry_mirrors: Mapping[str, str] = field(default_factory=dict)
+    paths: NodePaths = USUAL
     after: Sequence[pulumi.Resource] = ()
 
 

@@ -39,6 +39,7 @@ def network_operator_args(
         jobs_label=args.jobs_label,
         nodes=affinity(args.pools),
         tolerations=tolerations(args.pools),
+        paths=args.paths,
         timeout_seconds=patience(args.pools),
         values=objects.values(fabric, operator),
         policy=objects.policy(fabric, operator),

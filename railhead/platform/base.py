@@ -16,6 +16,7 @@ from railhead.base.sections import Problem, each, told
 from railhead.fabric.site import Network
 from railhead.model.cluster import CheckpointConfig, Cluster, Pool
 from railhead.model.network_policy import Destination
+from railhead.model.node_paths import USUAL, NodePaths
 
 C = TypeVar("C", bound=Cluster)
 
@@ -173,6 +174,10 @@ class Platform(Generic[C]):
             PrerequisiteError: the cluster should exist and does not; the remedy says what to run.
         """
         return None
+
+    def node_paths(self, cluster: C) -> NodePaths:  # noqa: ARG002 - each platform's own
+        """Return the directories of its nodes that operators must know."""
+        return USUAL
 
     def uid(self, cluster: C) -> str:  # noqa: ARG002 - each platform's own
         """Return the UID of the namespace `kube-system` of the stack's cluster; empty for any."""

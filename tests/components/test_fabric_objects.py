@@ -16,8 +16,10 @@ import pytest
 
 from railhead.base.errors import InputError
 from railhead.components import arguments
+from railhead.components.controllers import gpu_operator
 from railhead.components.fabric import gke as gke_fabric
 from railhead.components.fabric import network_operator, rails, sriov
+from railhead.components.fabric.fabric import gpu_operator_args
 from railhead.components.fabric.fleet import BASE_SECONDS, SECONDS_PER_NODE, patience
 from railhead.components.fabric.objects import objects_of
 from railhead.components.fabric.railed import RailedObjects, network_operator_args
@@ -29,6 +31,7 @@ from railhead.fabric.plugin import NodePlugin
 from railhead.fabric.railed import RailedFabric
 from railhead.fabric.sriov import SriovFabric
 from railhead.machines import MACHINES
+from railhead.model.gpu import GpuOperatorConfig
 from railhead.resolve import pod_guards
 from railhead.resolve.cluster import resolve
 from railhead.resolve.namespaces import nccl_profile
@@ -258,6 +261,61 @@ class TestDevicePlugins:
         assert quota["vpc.amazonaws.com/efa"] == str(32 * pool.nodes)
         assert quota["hugepages-2Mi"] == f"{5120 * pool.nodes}Mi"
         assert set(resolved.runtimes[0].devices) <= set(quota)
+
+
+class TestDistributions:
+    @staticmethod
+    def values(distribution: str, **platform: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the values of the GPU operator and of the network operator."""
+        section = raw("sriov-roce-roce-existing")
+        section["platform"] |= {"distribution": distribution, **platform}
+        of = parse(section, where="a case")
+        args = arguments.fabric(of)
+        fabric = of.fabric
+        assert isinstance(fabric, RailedFabric)
+        assert fabric.network_operator is not None
+        objects = objects_of(fabric)
+        assert isinstance(objects, RailedObjects)
+        nics = network_operator_args(args, fabric, fabric.network_operator, objects)
+        gpus = gpu_operator_args(args, GpuOperatorConfig())
+        return gpu_operator.values(gpus), network_operator.values(nics)
+
+    def test_the_usual_directories_are_the_charts_own(self) -> None:
+        gpus, nics = self.values("kubeadm")
+        assert gpus["toolkit"] == {"enabled": True}
+        assert "hostPaths" not in gpus
+        assert "operator" not in nics
+        assert "cniBinPath" not in nics["sriov-network-operator"]["operator"]
+
+    @pytest.mark.parametrize("distribution", ["rke2", "k3s"])
+    def test_containerd_is_where_the_distribution_has_it(self, distribution: str) -> None:
+        gpus, _ = self.values(distribution)
+        assert {e["name"]: e["value"] for e in gpus["toolkit"]["env"]} == {
+            "CONTAINERD_SOCKET": "/run/k3s/containerd/containerd.sock"
+        }
+
+    def test_networks_are_written_where_containerd_looks(self) -> None:
+        _, nics = self.values("k3s")
+        assert nics["operator"] == {
+            "cniBinDirectory": "/var/lib/rancher/k3s/data/cni",
+            "cniNetworkDirectory": "/var/lib/rancher/k3s/agent/etc/cni/net.d",
+        }
+        functions = nics["sriov-network-operator"]["operator"]
+        assert functions["cniBinPath"] == "/var/lib/rancher/k3s/data/cni"
+        assert functions["resourcePrefix"] == "nvidia.com"
+
+    def test_a_moved_kubelet_is_known(self) -> None:
+        gpus, nics = self.values("microk8s")
+        assert gpus["hostPaths"]["kubeletRootDir"] == "/var/snap/microk8s/common/var/lib/kubelet"
+        assert nics["operator"]["cniNetworkDirectory"].startswith("/var/snap/microk8s/")
+        gpus, _ = self.values("k0s", kubelet_directory="/var/lib/kubelet")
+        assert "hostPaths" not in gpus
+        env = {e["name"]: e["value"] for e in gpus["toolkit"]["env"]}
+        assert env["CONTAINERD_SOCKET"] == "/run/k0s/containerd.sock"
+
+    def test_device_plugins_that_would_not_find_kubelet_are_refused(self) -> None:
+        with pytest.raises(InputError, match="--kubelet-root-dir=/var/lib/kubelet"):
+            self.values("k0s")
 
 
 class TestTopologies:

@@ -64,6 +64,28 @@ def test_a_copy_of_the_file_has_directories_of_its_own(
     assert made.inputs["parameters"]["subDir"].split("/")[0] == directory
 
 
+@pytest.mark.parametrize(
+    ("platform", "directory"),
+    [
+        ({}, "/var/lib/kubelet"),
+        ({"distribution": "microk8s"}, "/var/snap/microk8s/common/var/lib/kubelet"),
+        ({"kubelet_directory": "/data/kubelet"}, "/data/kubelet"),
+    ],
+)
+def test_the_driver_mounts_where_kubelet_is(
+    platform: dict[str, Any], directory: str, tmp_path: Path
+) -> None:
+    raw = copy.deepcopy(stack_cluster(STACK))
+    raw["platform"] |= platform
+    raw["fabric"] = {"kind": "ethernet", "mode": "none"}
+    (release,) = (
+        r
+        for r in run_stack(STACK, tmp_path, cluster=raw).of_type("kubernetes:helm.sh/v3:Release")
+        if r.inputs["name"] == NFS_CSI.name
+    )
+    assert release.inputs["values"]["kubeletDir"] == directory
+
+
 def test_a_share_without_a_directory_of_the_clusters_own_is_refused() -> None:
     raw = copy.deepcopy(stack_cluster(STACK))
     del raw["platform"]["nfs"]["directory"]

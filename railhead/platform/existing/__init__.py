@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
 from railhead.base.errors import PrerequisiteError
 from railhead.base.sections import Problem, known, taken
+from railhead.model.node_paths import DISTRIBUTIONS, KUBELET, NodePaths
 from railhead.platform.base import Access, CreatedByPlatform, MadeWith, Platform
 from railhead.platform.existing.model import ExistingCluster
 
@@ -38,6 +39,24 @@ class Existing(Platform[ExistingCluster]):
                     "kube-system -o jsonpath='{.metadata.uid}'` prints it; or name a directory "
                     "yourself, platform.nfs.directory",
                 )
+
+        unlinked = known(lambda: not self.node_paths(cluster).linked)
+        if unlinked and known(lambda: bool(cluster.fabric.addons())):
+            yield (
+                "platform.kubelet_directory",
+                f"{self.node_paths(cluster).kubelet!r} is not where device plugins of the network "
+                f"operator look for kubelet: start it with --kubelet-root-dir={KUBELET}, and say "
+                f"platform.kubelet_directory: {KUBELET}",
+            )
+
+    def node_paths(self, cluster: ExistingCluster) -> NodePaths:
+        """Return those of the distribution, with kubelet's as the stack says."""
+        platform = cluster.platform
+        paths = DISTRIBUTIONS[platform.distribution]
+        moved = platform.kubelet_directory
+        if moved is None:
+            return paths
+        return replace(paths, kubelet=moved, linked=moved == KUBELET)
 
     def doubts(
         self,

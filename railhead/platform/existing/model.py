@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from railhead.base.fields import FilePath
+from railhead.base.fields import AbsolutePath, FilePath
 from railhead.model.cluster import Cluster, Model, Name, PlatformConfig, Pool
 from railhead.platform.existing.storage import NfsConfig
 
@@ -24,6 +24,9 @@ class ExistingPlatform(PlatformConfig):
     ``context`` is one of the kubeconfig's; None takes its current one. ``uid`` is the UID of the
     cluster's namespace `kube-system`, which no other cluster has: with it, any other is refused.
 
+    ``distribution`` says where nodes have the directories of kubelet, containerd and CNI.
+    ``kubelet_directory`` is kubelet's own, if it was moved (k0s: ``--kubelet-root-dir``).
+
     ``nfs`` is a server's directories as storage classes; None where claims name classes that are
     there already.
     """
@@ -34,6 +37,8 @@ class ExistingPlatform(PlatformConfig):
     identity: Name | None = None
     uid: Annotated[str, Field(pattern=_UID)] | None = None
     verify_nodes: bool = True
+    distribution: Literal["kubeadm", "rke2", "k3s", "microk8s", "k0s"] = "kubeadm"
+    kubelet_directory: AbsolutePath | None = None
     nfs: NfsConfig | None = None
 
 

@@ -57,10 +57,8 @@ class NfsConfig(Model):
 
     ``directory`` of each share has the claims' directories; None is the cluster's own, by identity
     and UID, which no copy of the file for another cluster has. A cluster that was rebuilt finds its
-    old data by the old name. ``kubelet_directory`` is kubelet's own on the nodes, where a
-    distribution has moved it.
+    old data by the old name.
     """
 
     directory: Name | None = None
     classes: tuple[NfsClassConfig, ...] = Field(min_length=1)
-    kubelet_directory: AbsolutePath = "/var/lib/kubelet"

@@ -1,0 +1,79 @@
+"""Directories of nodes that operators must know, by distribution of Kubernetes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+KUBELET = "/var/lib/kubelet"
+CNI_BINARIES = "/opt/cni/bin"
+CNI_CONFIGURATION = "/etc/cni/net.d"
+_K3S_SOCKET = "/run/k3s/containerd/containerd.sock"
+_SNAP = "/var/snap/microk8s"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodePaths:
+    """Directories of a distribution's nodes.
+
+    Args:
+        kubelet: kubelet's own directory.
+        linked: whether :data:`KUBELET` leads there. Device plugins of the network operator know
+            only that one (network-operator v26.4.1, manifests).
+        cni_binaries: where containerd looks for CNI plugins.
+        cni_configuration: where it looks for their configuration.
+        toolkit: variables by which the GPU operator's container toolkit finds containerd
+            (gpu-operator v26.7.0, controllers/object_controls.go).
+        source: where they were read.
+    """
+
+    kubelet: str = KUBELET
+    linked: bool = True
+    cni_binaries: str = CNI_BINARIES
+    cni_configuration: str = CNI_CONFIGURATION
+    toolkit: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    source: str = "the defaults of kubeadm, containerd and both operators"
+
+
+USUAL = NodePaths()
+DISTRIBUTIONS: Mapping[str, NodePaths] = MappingProxyType(
+    {
+        "kubeadm": USUAL,
+        "rke2": NodePaths(
+            toolkit=MappingProxyType({"CONTAINERD_SOCKET": _K3S_SOCKET}),
+            source="rancher/rke2-docs 0267b20, docs/advanced.md: Deploy NVIDIA operator",
+        ),
+        "k3s": NodePaths(
+            cni_binaries="/var/lib/rancher/k3s/data/cni",
+            cni_configuration="/var/lib/rancher/k3s/agent/etc/cni/net.d",
+            toolkit=MappingProxyType({"CONTAINERD_SOCKET": _K3S_SOCKET}),
+            source="docs.k3s.io, networking/multus-ipams and advanced; containerd as RKE2's",
+        ),
+        "microk8s": NodePaths(
+            kubelet=f"{_SNAP}/common/var/lib/kubelet",
+            cni_binaries=f"{_SNAP}/current/opt/cni/bin",
+            cni_configuration=f"{_SNAP}/current/args/cni-network",
+            toolkit=MappingProxyType(
+                {
+                    "CONTAINERD_CONFIG": f"{_SNAP}/current/args/containerd-template.toml",
+                    "CONTAINERD_SOCKET": f"{_SNAP}/common/run/containerd.sock",
+                }
+            ),
+            source="canonical/microk8s, default-args; its add-on gpu names the same two files",
+        ),
+        "k0s": NodePaths(
+            kubelet="/var/lib/k0s/kubelet",
+            linked=False,
+            toolkit=MappingProxyType(
+                {
+                    "CONTAINERD_CONFIG": "/etc/k0s/containerd.toml",
+                    "RUNTIME_DROP_IN_CONFIG": "/etc/k0s/containerd.d/nvidia.toml",
+                    "CONTAINERD_SOCKET": "/run/k0s/containerd.sock",
+                    "RUNTIME_EXECUTABLE_PATH": "/var/lib/k0s/bin/containerd",
+                }
+            ),
+            source="docs.k0sproject.io, runtime; nvidia-container-toolkit #1029",
+        ),
+    }
+)
