@@ -281,7 +281,7 @@ CODE = (
         "claims not retained",
         BAD,
         "retain",
-        "components/namespaces/claims.py",
+        "components/namespaces/checkpoints.py",
         ("retain_on_delete=True", "retain_on_delete=False"),
     ),
     _code(
@@ -311,7 +311,7 @@ CODE = (
     _code(
         "renamed in the program",
         BAD,
-        "replaced",
+        "NodeGroup",
         _NODES,
         (
             'f"{name}-nodes",\n            cluster_name=args.cluster_name,\n'
@@ -332,7 +332,6 @@ CODE = (
         BAD,
         "changes who judges",
         "policies/exempt.py",
-        ("_NOTHING = 0", "_NOTHING = 0"),
         (
             "\n\n@dataclass(frozen=True, kw_only=True)\nclass Path:",
             "\n\nANYTHING = True\n\n\n@dataclass(frozen=True, kw_only=True)\nclass Path:",
