@@ -65,6 +65,10 @@ class ServiceAccess(pulumi.ComponentResource):
             network=args.network.network,
             service="servicenetworking.googleapis.com",
             reserved_peering_ranges=[addresses.name],
+            # Producers hold a connection for days after what they made is gone, and refuse to let
+            # it be deleted (terraform-provider-google issues 18834, 19908). This takes the VPC's
+            # side of the peering away, by the Compute API.
+            deletion_policy="REMOVE_PEERING",
             opts=below,
         )
         firewall = compute.Firewall(

@@ -16,8 +16,8 @@ from railhead.model.cluster import CheckpointConfig
 class VolumeSource:
     """A file system as its CSI driver knows it.
 
-    Volumes of one file system have one handle: the kubelet then mounts it once a node for all of
-    them (kubernetes 1.34, pkg/volume/csi/csi_attacher.go: makeDeviceMountPath hashes the handle),
+    Volumes of one file system have one handle: the kubelet then mounts it once a node for all pods
+    (kubernetes 1.34, pkg/volume/csi/csi_attacher.go: makeDeviceMountPath hashes the handle),
     and Lustre's driver refuses a second mount of one name (lustre-csi-driver v0.6.9,
     pkg/csi_driver/node.go: hasMountWithSameFSName).
 
@@ -52,7 +52,7 @@ class VolumesArgs:
 class Volumes(pulumi.ComponentResource):
     """Storage classes that provision nothing, and a volume that waits for each claim by name.
 
-    A volume is kept when its claim goes, and what is on the file system in any case.
+    A volume stays with its claim when the stack goes, and what is on the file system in any case.
 
     Attributes:
         classes: the storage classes.
@@ -119,6 +119,9 @@ class Volumes(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=[storage_class, *source.after],
+                # As its claim is: Kubernetes does not let go of a volume that a claim is bound to
+                # (pkg/controller/volume/pvprotection), and `destroy` would wait for it.
+                retain_on_delete=True,
                 # A volume's source is immutable, so the provider would replace it, and one that is
                 # bound is not deleted: volumes of an earlier version keep the handle that they
                 # were made with.

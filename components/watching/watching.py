@@ -100,6 +100,7 @@ def _deployment(
     volumes: Sequence[Mapping[str, Any]],
     account: str | None,
     digest: str,
+    annotations: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     labels = {_NAME: name, **PART_OF}
     spec: dict[str, Any] = {
@@ -115,7 +116,10 @@ def _deployment(
         "replicas": 1,
         "selector": {"matchLabels": {_NAME: name}},
         "template": {
-            "metadata": {"labels": labels, "annotations": {"railhead.dev/digest": digest}},
+            "metadata": {
+                "labels": labels,
+                "annotations": {"railhead.dev/digest": digest} | dict(annotations or {}),
+            },
             "spec": spec,
         },
     }
@@ -202,7 +206,8 @@ def checkpoints_deployment(args: WatchedArgs, claim: Claim, digest: str) -> dict
         "persistentVolumeClaim": {"claimName": claim.name, "readOnly": True},
     }
     name = checkpoints_name(claim)
-    return _deployment(args, name, container, [_program_volume(), mounted], None, digest)
+    volumes = [_program_volume(), mounted]
+    return _deployment(args, name, container, volumes, None, digest, claim.annotations)
 
 
 def checkpoints_name(claim: Claim) -> str:

@@ -256,13 +256,19 @@ class Runtime(_Model):
 
 
 class Checkpoint(_Model):
-    """A ReadWriteMany claim that every pod of a runtime mounts at ``mount_path``."""
+    """A ReadWriteMany claim that every pod of a runtime mounts at ``mount_path``.
+
+    ``annotations`` are what any pod that mounts it needs. Of the claims of one ``file_system`` a
+    pod mounts one alone; None if its volume is like no other.
+    """
 
     claim: str
     namespace: str
     mount_path: str
     size: str
     storage_class: str | None = None
+    annotations: dict[str, str] = Field(default_factory=dict)
+    file_system: str | None = None
 
 
 class Dataset(_Model):

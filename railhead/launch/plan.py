@@ -19,7 +19,7 @@ from railhead.launch.job import WORKSPACE, CheckpointFile, JobFile, Payload, sec
 from railhead.launch.logs import claimed
 from railhead.launch.patches import PlacementField
 from railhead.launch.proof import Proof, prove
-from railhead.launch.refusals import Choice, check_job
+from railhead.launch.refusals import Choice, check_job, claims_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,7 +196,7 @@ def _keeping(
 ) -> tuple[str, ...]:
     """Return the words that keep the job's output on the claim and watch the job's claims."""
     own = runtime.checkpoint.path if runtime.checkpoint else None
-    others = {path: claim for path, claim in _claims(runtime, mounts).items() if path != own}
+    others = {path: claim for path, claim in claims_of(runtime, mounts).items() if path != own}
     if job.logs == "bare" or not (own or others):
         return ()
     framework = framework_of(runtime)
@@ -216,17 +216,6 @@ def _keeping(
         first=first,
         logs=job.logs != "pods",
     )
-
-
-def _claims(runtime: Runtime, mounts: Mapping[str, str]) -> dict[str, str]:
-    """Return path -> claim for all that the container mounts; ``mounts`` are the job's."""
-    volumes = (runtime.pod.get("spec") or {}).get("volumes") or ()
-    claims = {v["name"]: (v.get("persistentVolumeClaim") or {}).get("claimName") for v in volumes}
-    named = (
-        (m["mountPath"], claims.get(m["name"])) for m in runtime.trainer.get("volumeMounts", ())
-    )
-    results = {path: claim for path, claim in named if claim}
-    return results | {path: given.partition(":")[0] for path, given in mounts.items()}
 
 
 def _notes(job: JobFile, choice: Choice, contract: ClusterContract) -> Iterator[str]:

@@ -83,6 +83,8 @@ def check_job(job: JobFile, contract: ClusterContract) -> Choice:
     datasets = tried(partial(_datasets, job, contract, queue)) if queue else None
     tried(partial(_check_words, job, contract.fabric.switches))
     tried(partial(_check_unsaid, job, contract))
+    if runtime and queue:
+        annotations = tried(partial(_mounting, job, contract, runtime, queue, annotations))
     if runtime and queue and share and not problems:
         taken = mounted(runtime)
         return Choice(
@@ -274,6 +276,46 @@ def _check_extras(job: JobFile, runtime: Runtime) -> None:
             f"checkpoint: runtime {runtime.name!r} has no claim for checkpoints",
             remedy="leave it out, or name a runtime that has one",
         )
+
+
+def _mounting(
+    job: JobFile,
+    contract: ClusterContract,
+    runtime: Runtime,
+    queue: Queue,
+    placed: dict[str, str] | None,
+) -> dict[str, str] | None:
+    """Return the pods' annotations with what the job's mounts need; None for the runtime's own.
+
+    Raises:
+        InputError: two claims are of one file system.
+    """
+    known = {row.claim: row for row in contract.checkpoints if row.namespace == queue.namespace}
+    claims = claims_of(runtime, job.mounts).values()
+    used = [known[claim] for claim in dict.fromkeys(claims) if claim in known]
+    first: dict[str, str] = {}
+    for row in used:
+        if row.file_system and first.setdefault(row.file_system, row.claim) != row.claim:
+            raise InputError(
+                f"mounts: claims {first[row.file_system]!r} and {row.claim!r} are both of "
+                f"{row.file_system!r}, which a pod mounts once: it would never start",
+                remedy="mount one of them, and use folders of it: each shows the whole file system",
+            )
+    own = (runtime.pod.get("metadata") or {}).get("annotations") or {}
+    needed = {key: value for row in used for key, value in row.annotations.items()}
+    base = own if placed is None else placed
+    return placed if needed.items() <= base.items() else base | needed
+
+
+def claims_of(runtime: Runtime, mounts: Mapping[str, str]) -> dict[str, str]:
+    """Return path -> claim for all that the container mounts; ``mounts`` are the job's."""
+    volumes = (runtime.pod.get("spec") or {}).get("volumes") or ()
+    claims = {v["name"]: (v.get("persistentVolumeClaim") or {}).get("claimName") for v in volumes}
+    named = (
+        (m["mountPath"], claims.get(m["name"])) for m in runtime.trainer.get("volumeMounts", ())
+    )
+    results = {path: claim for path, claim in named if claim}
+    return results | {path: given.partition(":")[0] for path, given in mounts.items()}
 
 
 def _check_shm(job: JobFile, runtime: Runtime) -> None:

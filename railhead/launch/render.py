@@ -168,11 +168,20 @@ def volumes_of(plan: Plan) -> tuple[list[Object], list[Object]]:
     for sent in _sent(plan):
         volumes.append(_volume(plan, sent))
         mounts.append({"name": sent.volume, "mountPath": sent.path, "readOnly": True})
+    # One volume a claim: for the second kubelet waits for ever (kubernetes issue 127004).
+    names = {
+        volume["persistentVolumeClaim"]["claimName"]: volume["name"]
+        for volume in plan.template["spec"].get("volumes", ())
+        if "persistentVolumeClaim" in volume
+    }
     for number, (path, given) in enumerate(plan.mounts.items()):
         claim, _, mode = given.partition(":")
-        name = f"railhead-mount-{number}"
-        volumes.append({"name": name, "persistentVolumeClaim": {"claimName": claim}})
-        mounts.append({"name": name, "mountPath": path, **({"readOnly": True} if mode else {})})
+        if claim not in names:
+            names[claim] = f"railhead-mount-{number}"
+            source = {"claimName": claim}
+            volumes.append({"name": names[claim], "persistentVolumeClaim": source})
+        only = {"readOnly": True} if mode else {}
+        mounts.append({"name": names[claim], "mountPath": path, **only})
     return volumes, mounts
 
 
@@ -190,9 +199,8 @@ def _placement(plan: Plan) -> Object:
     if metadata:
         pod["metadata"] = metadata
     volumes, mounts = volumes_of(plan)
-    if volumes:
-        pod["spec"] = {
-            "volumes": volumes,
+    if mounts or volumes:
+        pod["spec"] = ({"volumes": volumes} if volumes else {}) | {
             "containers": [{"name": plan.container, "volumeMounts": mounts}],
         }
     if not pod:

@@ -147,6 +147,14 @@ class Platform(Generic[C]):
         """Return the annotations that a pod needs to mount a claim."""
         return {}
 
+    def file_system(
+        self,
+        cluster: C,  # noqa: ARG002 - each platform's own
+        claim: CheckpointConfig,  # noqa: ARG002 - each platform's own
+    ) -> str | None:
+        """Return the file system of whose claims a pod mounts one; None if it is no such claim."""
+        return None
+
     def made(self, cluster: C) -> CreatedByPlatform:  # noqa: ARG002 - each platform's own
         """Return what the next edit is compared with: settings whose change recreates parts."""
         return CreatedByPlatform()

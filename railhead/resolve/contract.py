@@ -59,6 +59,8 @@ def build(
                 mount_path=checkpoint.mount_path,
                 size=checkpoint.size,
                 storage_class=checkpoint.storage_class,
+                annotations=dict(platform_of(cluster).mount_annotations(cluster, checkpoint)),
+                file_system=platform_of(cluster).file_system(cluster, checkpoint),
             )
             for checkpoint in cluster.checkpoints
         ),

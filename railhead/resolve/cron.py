@@ -7,13 +7,21 @@ from typing import Any
 
 
 def cron_job(
-    schedule: str, seconds: int, pod: Mapping[str, Any], labels: Mapping[str, str] | None = None
+    schedule: str,
+    seconds: int,
+    pod: Mapping[str, Any],
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Return the spec of a CronJob: jobs with ``labels`` run ``pod`` for at most ``seconds``."""
+    """Return the spec of a CronJob: jobs with ``labels`` run ``pod`` for at most ``seconds``.
+
+    ``annotations`` are the pod's.
+    """
+    own = {"metadata": {"annotations": dict(annotations)}} if annotations else {}
     spec = {
         "backoffLimit": 0,
         "activeDeadlineSeconds": seconds,
-        "template": {"spec": dict(pod)},
+        "template": {**own, "spec": dict(pod)},
     }
     return {
         "schedule": schedule,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from railhead.base.names import QUEUE_LABEL
 from railhead.model.cluster import Cluster
 from railhead.model.storage import CheckpointConfig, RetentionConfig
+from railhead.platform.registry import platform_of
 from railhead.resolve import cron
 from railhead.resolve.gate import GATE_IMAGE
 from railhead.watch import retention as program
@@ -24,14 +26,24 @@ def cron_jobs(cluster: Cluster, namespace: str) -> dict[str, dict[str, Any]]:
     queues = [queue.name for queue in cluster.local_queues if queue.namespace == namespace]
     image = cluster.mirrored(cluster.gate.image or GATE_IMAGE)
     return {
-        claim.claim_name: _cron_job(claim, claim.retention, queues[0], image)
+        claim.claim_name: _cron_job(
+            claim,
+            claim.retention,
+            queues[0],
+            image,
+            platform_of(cluster).mount_annotations(cluster, claim),
+        )
         for claim in cluster.checkpoints
         if claim.namespace == namespace and claim.retention is not None
     }
 
 
 def _cron_job(
-    claim: CheckpointConfig, rule: RetentionConfig, queue: str, image: str
+    claim: CheckpointConfig,
+    rule: RetentionConfig,
+    queue: str,
+    image: str,
+    annotations: Mapping[str, str],
 ) -> dict[str, Any]:
     delete = ["--delete"] if rule.delete else []
     container = {
@@ -62,4 +74,4 @@ def _cron_job(
         "containers": [container],
         "volumes": [{"name": "claim", "persistentVolumeClaim": {"claimName": claim.claim_name}}],
     }
-    return cron.cron_job("17 2 * * *", _HOURS * 3600, pod, {QUEUE_LABEL: queue})
+    return cron.cron_job("17 2 * * *", _HOURS * 3600, pod, {QUEUE_LABEL: queue}, annotations)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
 from railhead.fabric.kinds import FABRICS
 from railhead.machines import MACHINES
 from railhead.model.cluster import Cluster
+from railhead.platform.registry import platform_of
 from railhead.resolve.acceptance import Acceptance, acceptance
 from railhead.resolve.gate import gated
 from railhead.resolve.made import ObjectsOfKind
@@ -59,6 +60,7 @@ class Claim:
 
     namespace: str
     name: str
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +122,14 @@ def watching(
         if gated(cluster)
         else (),
         claims=tuple(
-            Claim(namespace=space.name, name=name) for space in spaces for name in space.checkpoints
+            Claim(
+                namespace=claim.namespace,
+                name=claim.claim_name,
+                annotations=platform_of(cluster).mount_annotations(cluster, claim),
+            )
+            for space in spaces
+            for claim in cluster.checkpoints
+            if claim.namespace == space.name and claim.claim_name in space.checkpoints
         )
         if config.checkpoints
         else (),

@@ -86,6 +86,7 @@ def prove(
             image=runtime.image,
             queue=queue,
             tolerations=tolerations,
+            annotations=row.annotations,
         )
         path = f"/apis/batch/v1/namespaces/{row.namespace}/jobs"
         cluster.create(path, body)

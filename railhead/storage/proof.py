@@ -8,6 +8,7 @@ So the mount counts: a file system of a network, from the same source on both.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -159,6 +160,7 @@ def job(
     image: str,
     queue: str,
     tolerations: list[Object],
+    annotations: Mapping[str, str],
 ) -> Object:
     """Return a Job of one pod on ``node``, through the queue as any other."""
     return {
@@ -170,6 +172,7 @@ def job(
             "activeDeadlineSeconds": DEADLINE_S,
             "ttlSecondsAfterFinished": 600,
             "template": {
+                **({"metadata": {"annotations": dict(annotations)}} if annotations else {}),
                 "spec": {
                     "restartPolicy": "Never",
                     "automountServiceAccountToken": False,
@@ -197,7 +200,7 @@ def job(
                         }
                     ],
                     "volumes": [{"name": "claim", "persistentVolumeClaim": {"claimName": claim}}],
-                }
+                },
             },
         },
     }

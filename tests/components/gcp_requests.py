@@ -318,7 +318,12 @@ KINDS: Mapping[str, Kind] = {
     "gcp:servicenetworking/connection:Connection": Kind(
         api="servicenetworking.v1",
         schema="Connection",
-        rules={**_same("network", "reservedPeeringRanges"), "service": None},
+        # The policy is the provider's, for its own delete.
+        rules={
+            **_same("network", "reservedPeeringRanges"),
+            "service": None,
+            "deletionPolicy": None,
+        },
     ),
     "gcp:filestore/instance:Instance": Kind(api="file.v1", schema="Instance", rules=FILESTORE),
     "gcp:lustre/instance:Instance": Kind(

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from railhead.base.errors import InputError
 from railhead.components.cluster_access import provider
 from railhead.components.gcp import build
 from railhead.components.gcp.gke_cluster import kubeconfig
@@ -24,9 +25,14 @@ from railhead.components.gcp.gpu_pool import reservation_value
 from railhead.components.gcp.node_networks import subnets
 from railhead.config import parse
 from railhead.lab.recorders.recording import changed_paths, forced
+from railhead.launch.job import parse_job
+from railhead.launch.logs.reader import readers
+from railhead.launch.plan import Plan, make_plan
+from railhead.launch.render import train_job
 from railhead.machines import GKE_MACHINES, MACHINES
 from railhead.platform.gcp.facts import node_networks
 from railhead.platform.gcp.model import GcpCluster, Reservation
+from railhead.resolve import retention
 from railhead.resolve.cluster import resolve
 from tests import crds
 from tests.components.gcp_requests import KINDS, integral, refused, request
@@ -722,6 +728,9 @@ def test_claims_wait_for_their_volumes(recording: Recording) -> None:
         meta = claim.inputs["metadata"]
         volume = recording.one("PersistentVolume", f"{meta['namespace']}-{meta['name']}")
         assert volume.urn in recording.before(claim.urn)
+        # A volume that is bound goes only after its claim, which the stack keeps.
+        assert claim.retain
+        assert volume.retain
         spec = volume.inputs["spec"]
         assert spec["claimRef"] == {"namespace": meta["namespace"], "name": meta["name"]}
         assert spec["storageClassName"] == claim.inputs["spec"]["storageClassName"]
@@ -732,6 +741,8 @@ def test_lustre_waits_for_its_way_in_and_its_driver_is_there() -> None:
     connection = named(recording, "gcp:servicenetworking/connection:Connection")
     firewall = named(recording, FIREWALL, "access-lustre")
     assert {connection.urn, firewall.urn} <= recording.before(named(recording, LUSTRE).urn)
+    # A producer holds it for days after its instance is gone.
+    assert connection.inputs["deletionPolicy"] == "REMOVE_PEERING"
     assert firewall.inputs["sourceRanges"] == ["10.8.0.0/20"]
     assert firewall.inputs["allows"] == [{"protocol": "tcp", "ports": ["988", "6988"]}]
     legacy = variant(ULTRA, lambda c: c["platform"]["storage"][0].update(gke_support=True))
@@ -755,6 +766,73 @@ def test_pods_that_mount_a_bucket_ask_for_the_sidecar(claim: str, there: bool) -
     raw["runtimes"][0]["checkpoint"] = claim
     metadata = resolve(parse(raw, where=ULTRA)).runtimes[0].pod["metadata"]
     assert (metadata["annotations"].get("gke-gcsfuse/volumes") == "true") is there
+
+
+SIDECAR = {
+    "gke-gcsfuse/volumes": "true",
+    "gke-gcsfuse/cpu-limit": "0",
+    "gke-gcsfuse/memory-limit": "0",
+    "gke-gcsfuse/ephemeral-storage-limit": "0",
+}
+JOB = """\
+name: demo
+nodes: 2
+command: [torchrun, x.py]
+"""
+
+
+def launched(text: str, edit: Callable[[dict[str, Any]], None] = lambda _: None) -> Plan:
+    raw = copy.deepcopy(stack_cluster(ULTRA))
+    edit(raw)
+    return make_plan(parse_job(text, where="j"), (), resolve(parse(raw, where=ULTRA)).contract)
+
+
+@pytest.mark.parametrize("more", ["", "topology: prefer gce-topology-block\n"])
+def test_job_that_mounts_a_bucket_gets_its_sidecar(more: str) -> None:
+    """The shipped runtime mounts no bucket; the sidecar of a job that does has no limits."""
+    plan = launched(JOB + more + "mounts:\n  /datasets: datasets:ro\n")
+    own = (plan.template["metadata"] or {})["annotations"]
+    assert not SIDECAR.keys() & own.keys()
+    assert plan.annotations is not None
+    assert SIDECAR.items() <= plan.annotations.items()
+    assert "networking.gke.io/interfaces" in plan.annotations
+    (patch,) = train_job(plan)["spec"]["podTemplateOverrides"]
+    assert SIDECAR.items() <= patch["metadata"]["annotations"].items()
+    assert launched(JOB).annotations is None
+
+
+def test_two_claims_of_one_file_system_are_refused() -> None:
+    def another(raw: dict[str, Any]) -> None:
+        raw["checkpoints"].append({**raw["checkpoints"][0], "name": "scratch"})
+
+    with pytest.raises(InputError, match="'checkpoints' and 'scratch' are both of 'lustre'"):
+        launched(JOB + "mounts:\n  /scratch: scratch\n", another)
+    again = launched(JOB + "mounts:\n  /again: checkpoints\n", another)
+    (patch,) = train_job(again)["spec"]["podTemplateOverrides"]
+    # The runtime's own volume, since a pod has one of each claim.
+    assert "volumes" not in patch["spec"]
+    (mount,) = patch["spec"]["containers"][0]["volumeMounts"]
+    assert mount == {"name": "checkpoints", "mountPath": "/again"}
+
+
+def test_pods_of_the_clusters_own_mount_a_bucket() -> None:
+    """Pods that retain, read logs and watch get the sidecar too."""
+    raw = copy.deepcopy(stack_cluster(ULTRA))
+    raw["runtimes"][0]["checkpoint"] = "datasets"
+    raw["checkpoints"][1]["retention"] = {"days": 9, "keep": 3}
+    raw["watching"] = {"kind": "prometheus-operator", "checkpoints": True}
+    cluster = parse(raw, where=ULTRA)
+    made = resolve(cluster)
+    cron = retention.cron_jobs(cluster, "training")["datasets"]
+    pod = cron["jobTemplate"]["spec"]["template"]
+    assert pod["metadata"] == {"annotations": SIDECAR}
+    (reader,) = readers(made.contract, ["training"])
+    (job,) = reader.job_set("r", {})["spec"]["replicatedJobs"]
+    pod = job["template"]["spec"]["template"]
+    assert pod["metadata"] == {"annotations": SIDECAR}
+    assert made.watching is not None
+    claims = {claim.name: claim.annotations for claim in made.watching.claims}
+    assert claims == {"checkpoints": {}, "datasets": SIDECAR}
 
 
 NAMES = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True)

@@ -14,7 +14,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from railhead.base.errors import InputError, PrerequisiteError, RailheadError, TimedOutError
@@ -50,6 +50,7 @@ class Reader:
     image: str
     queue: str
     tolerations: tuple[Object, ...]
+    annotations: Object = field(default_factory=dict)
 
     def job_set(self, name: str, asked: Object) -> Object:
         """Return the JobSet called ``name`` whose pod tells what is ``asked`` for."""
@@ -76,7 +77,10 @@ class Reader:
                                 "completions": 1,
                                 "backoffLimit": 0,
                                 "activeDeadlineSeconds": READ_SECONDS,
-                                "template": {"spec": self._pod(asked)},
+                                "template": {
+                                    **_annotated(self.annotations),
+                                    "spec": self._pod(asked),
+                                },
                             }
                         },
                     }
@@ -128,6 +132,10 @@ class Reader:
         }
 
 
+def _annotated(annotations: Object) -> Object:
+    return {"metadata": {"annotations": dict(annotations)}} if annotations else {}
+
+
 def readers(contract: ClusterContract, namespaces: Sequence[str]) -> list[Reader]:
     """Return one for each claim of these namespaces that jobs keep their logs on."""
     results = [
@@ -148,6 +156,7 @@ def _reader(contract: ClusterContract, row: Checkpoint) -> Reader | None:
                     image=runtime.image,
                     queue=queue.name,
                     tolerations=tuple(t.model_dump(exclude_none=True) for t in pool.tolerations),
+                    annotations=row.annotations,
                 )
     return None
 

@@ -90,17 +90,26 @@ class Gcp(Platform[GcpCluster]):
     def mount_annotations(self, cluster: GcpCluster, claim: CheckpointConfig) -> Mapping[str, str]:
         """Return GCS FUSE's annotations: without them no sidecar comes, and the mount waits.
 
-        A sidecar that caches has no limits: one whose cache is larger than the 5 GiB that it gets
-        by itself would be evicted, with the pod (gcs-fuse-csi-driver, pkg/webhook/config.go: "0" is
-        no limit, and what is requested stays).
+        The sidecar has no limits: with the driver's own (a quarter of a CPU, 256 MiB, 5 GiB of
+        disk) it slows eight GPUs down, and is evicted, with the pod, for what it buffers or caches
+        (gcs-fuse-csi-driver, cmd/webhook/main.go; pkg/webhook/config.go: "0" is no limit, and what
+        is requested stays).
         """
-        bucket = cluster.buckets.get(claim.storage_class)
-        if bucket is None:
+        if claim.storage_class not in cluster.buckets:
             return {}
-        unlimited = ("cpu", "memory", "ephemeral-storage") if bucket.cache_gib else ()
+        unlimited = ("cpu", "memory", "ephemeral-storage")
         return {"gke-gcsfuse/volumes": "true"} | {
             f"gke-gcsfuse/{resource}-limit": "0" for resource in unlimited
         }
+
+    def file_system(self, cluster: GcpCluster, claim: CheckpointConfig) -> str | None:
+        """Return the storage class, whose volumes all have one handle.
+
+        kubelet tells a pod's volumes apart by it, and waits for the second for ever
+        (gcs-fuse-csi-driver issue 48, kubernetes issue 132921).
+        """
+        own = {row.name for row in cluster.platform.storage}
+        return claim.storage_class if claim.storage_class in own else None
 
     def egress(self, cluster: GcpCluster, namespace: str) -> tuple[Destination, ...]:  # noqa: ARG002
         """Return the addresses that GCS FUSE needs, if there is a bucket.

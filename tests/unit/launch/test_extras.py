@@ -227,6 +227,20 @@ def test_a_claim_is_mounted_where_the_job_says() -> None:
     ]
 
 
+def test_a_claim_at_two_paths_is_one_volume() -> None:
+    made = plan(JOB + "mounts:\n  /a: imagenet:ro\n  /b: imagenet\n")
+    (patch,) = render.train_job(made)["spec"]["podTemplateOverrides"]
+    # kubelet would wait for the second volume of a claim for ever.
+    assert patch["spec"]["volumes"] == [
+        {"name": "railhead-mount-0", "persistentVolumeClaim": {"claimName": "imagenet"}},
+    ]
+    (container,) = patch["spec"]["containers"]
+    assert container["volumeMounts"] == [
+        {"name": "railhead-mount-0", "mountPath": "/a", "readOnly": True},
+        {"name": "railhead-mount-0", "mountPath": "/b"},
+    ]
+
+
 @pytest.mark.parametrize(
     ("given", "told"), [("90", "90"), ("30m", "1800"), ("12h", "43200"), ("2d", "172800")]
 )

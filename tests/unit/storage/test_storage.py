@@ -84,8 +84,10 @@ def test_a_pod_that_says_nothing_readable_is_an_error(said: str) -> None:
 def test_the_job_waits_in_the_queue_and_mounts_the_claim() -> None:
     body = job(
         "write", name="n", nonce="x", namespace="training", claim="c", node="a", image="i",
-        queue="q", tolerations=[],
+        queue="q", tolerations=[], annotations={"gke-gcsfuse/volumes": "true"},
     )  # fmt: skip
+    own = body["spec"]["template"]["metadata"]
+    assert own == {"annotations": {"gke-gcsfuse/volumes": "true"}}
     assert body["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "q"}
     pod = body["spec"]["template"]["spec"]
     assert pod["volumes"] == [{"name": "claim", "persistentVolumeClaim": {"claimName": "c"}}]
