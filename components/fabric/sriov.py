@@ -113,7 +113,7 @@ def node_policy(pool: Pool, rail: NicRail, fabric: SriovFabric) -> dict[str, Any
 
 
 class Sriov(pulumi.ComponentResource):
-    """The operator's configuration, the pools' and the rails' policies, in this order.
+    """The pools' and the rails' policies, then the operator's configuration, in this order.
 
     Attributes:
         policies: the SriovNetworkNodePolicies: one for each pool and rail.
@@ -143,20 +143,13 @@ class Sriov(pulumi.ComponentResource):
                 ),
             )
 
-        config = made(
-            "operator-config",
-            "SriovOperatorConfig",
-            OPERATOR_CONFIG,
-            operator_config(args.fabric),
-            args.after,
-        )
         pools = [
             made(
                 f"pool-{pool.name}",
                 "SriovNetworkPoolConfig",
                 pool.name,
                 pool_config(pool, args.fabric),
-                [*args.after, config],
+                args.after,
             )
             for pool in args.pools
         ]
@@ -166,11 +159,21 @@ class Sriov(pulumi.ComponentResource):
                 "SriovNetworkNodePolicy",
                 f"{pool.name}-{rail.name}",
                 node_policy(pool, rail, args.fabric),
-                [*args.after, config, *pools],
+                [*args.after, *pools],
             )
             for pool in args.pools
             for rail in args.fabric.rails
         ]
+        # The operator does nothing without it (v1.6.0, sriovnetworknodepolicy_controller.go). It
+        # comes last, so that nodes change once for all rails, and goes first: policies that go
+        # before it take functions away by a drain, and its own end leaves such nodes cordoned.
+        made(
+            "operator-config",
+            "SriovOperatorConfig",
+            OPERATOR_CONFIG,
+            operator_config(args.fabric),
+            [*args.after, *pools, *self.policies],
+        )
         self.register_outputs({"policies": [p.name for p in args.pools]})
 
 

@@ -172,6 +172,18 @@ class TestDrivers:
             made = sriov.pool_config(of.pools[0], of.fabric)
             assert set(made) == {"nodeSelector", "maxUnavailable"}
 
+    @pytest.mark.parametrize(
+        "identity", ["sriov-roce-roce-existing", "sriov-ib-infiniband-existing"]
+    )
+    def test_destroy_takes_no_function_from_a_node(self, identity: str) -> None:
+        """A policy that goes before the configuration drains nodes, and nobody uncordons them."""
+        recording = recorded(case_of(identity))
+        config = recording.one("SriovOperatorConfig")
+        policies = {policy.urn for policy in recording.kind("SriovNetworkNodePolicy")}
+        pools = {pool.urn for pool in recording.kind("SriovNetworkPoolConfig")}
+        assert policies | pools <= recording.before(config.urn)
+        assert all(config.urn not in recording.before(urn) for urn in policies)
+
     def test_functions_that_are_there_and_firmware_that_is_locked(self) -> None:
         spoilt = raw("sriov-roce-roce-existing")
         of = parse(spoilt, where="a case")
