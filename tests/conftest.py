@@ -11,6 +11,7 @@ from typing import Any
 import hypothesis
 import pytest
 
+from tests.additions import missing
 from tests.engine.controlplane import PROGRAMS, ControlPlane, locate
 
 # CI tries the same cases each time, so that what lands is what was tried; elsewhere they vary.
@@ -21,6 +22,14 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 REPO = Path(__file__).resolve().parent.parent
 # Cheap suites first, so that a mistake shows before a cluster is started.
 ORDER = ("slow", "controlplane", "lab", "last")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Stop a run of the whole suite where an addition lacks a row elsewhere; name each."""
+    whole = session.config.args_source is not pytest.Config.ArgsSource.ARGS
+    first = not hasattr(session.config, "workerinput")
+    if whole and first and (lacking := missing()):
+        pytest.exit("\n".join(lacking), returncode=1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
