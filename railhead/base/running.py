@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -19,6 +20,11 @@ def run(app: typer.Typer, words: Sequence[str], *, name: str) -> int:
         words: without the program's name.
         name: the program's.
     """
+    if os.environ.get(f"_{name.replace('-', '_').upper()}_COMPLETE"):
+        # A shell asks for completions, whose classes typer adds only with its own options.
+        from typer._completion_classes import completion_init
+
+        completion_init()
     try:
         app(args=list(words), prog_name=name)
     except RailheadError as error:

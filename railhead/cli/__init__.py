@@ -14,8 +14,10 @@ from railhead import __version__
 from railhead.base import running
 from railhead.base.errors import PrerequisiteError
 from railhead.cli.catalog import app as catalog_app
+from railhead.cli.completion import completion
 from railhead.cli.config import app as config_app
 from railhead.cli.diagnose import diagnose
+from railhead.cli.doctor import doctor
 from railhead.cli.drift import drift
 from railhead.cli.nccl import app as nccl_app
 from railhead.cli.new import new
@@ -75,6 +77,8 @@ launch_cli.register(app)
 starting_cli.register(app)
 after_cli.register(app)
 app.command()(diagnose)
+app.command()(completion)
+app.command()(doctor)
 app.command()(drift)
 app.command()(new)
 app.command()(storage)

@@ -268,14 +268,25 @@ def verify(
 
 
 @app.command()
-def schema() -> None:
+def schema(
+    contract: Annotated[
+        bool,
+        typer.Option("--contract", help="Print that of a published contract instead."),
+    ] = False,
+) -> None:
     """Print the JSON Schema of a stack's file, for completion and checks in editors.
 
     An editor with the YAML language server uses it if the stack's file begins with the line
-    `# yaml-language-server: $schema=stack.schema.json`.
+    `# yaml-language-server: $schema=stack.schema.json`. That of the contract is for programs in
+    other languages, which read the stack's output `contract`.
 
     Example: [bold]railhead config schema[/bold]
     """
+    if contract:
+        from railhead.contract import schema as published
+
+        typer.echo(published.text(), nl=False)
+        return
     from railhead.config import use
     from railhead.config.files import stacks_folder
     from railhead.config.schema import text

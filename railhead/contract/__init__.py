@@ -30,7 +30,7 @@ from railhead.base.errors import InputError, NotFoundError
 from railhead.contract.migrations import SCHEMA_VERSION, current
 
 if TYPE_CHECKING:
-    from railhead.contract.reference import StackContract
+    from railhead.contract.reference import Options, Reference, StackContract
 
 NAMESPACE = "railhead-system"
 CONFIG_MAP = "railhead-contract"
@@ -397,13 +397,25 @@ class ClusterContract(_Model):
             ) from None
 
     @classmethod
-    def from_stack(cls, stack: str, *, key: str = OUTPUT) -> StackContract[ClusterContract]:
+    def from_stack(
+        cls,
+        stack: str,
+        *,
+        key: str = OUTPUT,
+        name: str | None = None,
+        opts: Options | None = None,
+        reference: Reference | None = None,
+    ) -> StackContract[ClusterContract]:
         """Return the contract of another stack, in a Pulumi program; needs Pulumi installed.
 
         Args:
             stack: ``organization/project/stack``; ``organization`` is literally that word for
                 backends without accounts, such as a folder.
             key: the output that holds the contract.
+            name: of the StackReference that is made; default: ``stack``. Two calls without a name
+                and options share one.
+            opts: of that StackReference, such as a parent.
+            reference: a StackReference of the program's own to that stack, in place of a new one.
 
         A missing output raises :class:`railhead.contract.reference.MissingOutputError`, which lists
         the outputs; an unreadable contract raises :class:`~railhead.base.errors.InputError`. Both
@@ -416,6 +428,9 @@ class ClusterContract(_Model):
             key=key,
             kubeconfig=KUBECONFIG_OUTPUT,
             parse=lambda data: cls.from_data(data, where=f"stack {stack!r}"),
+            name=name,
+            opts=opts,
+            reference=reference,
         )
 
     def runtime(self, name: str) -> Runtime:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
 import pulumi
+from pulumi.runtime.settings import get_monitor
 
 from railhead.base.errors import NotFoundError, RailheadError
 
@@ -24,6 +26,8 @@ class Published(Protocol):
 
 
 C = TypeVar("C", bound=Published)
+Options = pulumi.ResourceOptions
+Reference = pulumi.StackReference
 
 
 class MissingOutputError(NotFoundError, pulumi.RunError):
@@ -37,6 +41,23 @@ class UnreadableContractError(RailheadError, pulumi.RunError):
     """The other stack's output is not a contract that this Railhead can read."""
 
 
+# Connection to the engine -> stack -> its reference: the engine refuses a second one by that name.
+_REFERENCES: WeakKeyDictionary[Any, dict[str, pulumi.StackReference]] = WeakKeyDictionary()
+
+
+def _reference(
+    stack: str, name: str | None, opts: pulumi.ResourceOptions | None
+) -> pulumi.StackReference:
+    """Return a reference; the program's only one of that stack without a name and options."""
+    if name is not None or opts is not None:
+        return pulumi.StackReference(name or stack, stack_name=stack, opts=opts)
+    # A program has one connection to the engine.
+    known = _REFERENCES.setdefault(get_monitor(), {})
+    if stack not in known:
+        known[stack] = pulumi.StackReference(stack)
+    return known[stack]
+
+
 class StackContract(Generic[C]):
     """The contract of another stack, as outputs.
 
@@ -48,6 +69,9 @@ class StackContract(Generic[C]):
         key: the output that holds the contract.
         kubeconfig: the output that holds the kubeconfig.
         parse: makes a contract of the output's value; an error that it raises stops the program.
+        name: of the StackReference; default: ``stack``, once for a program however often it asks.
+        opts: of the StackReference.
+        reference: a StackReference of the program's own, in place of a new one.
     """
 
     #: The contract, parsed.
@@ -60,12 +84,14 @@ class StackContract(Generic[C]):
         key: str,
         kubeconfig: str,
         parse: Callable[[Any], C],
+        name: str | None = None,
         opts: pulumi.ResourceOptions | None = None,
+        reference: pulumi.StackReference | None = None,
     ) -> None:
         self.stack = stack
         self._kubeconfig = kubeconfig
         self._parse = parse
-        self.reference = pulumi.StackReference(stack, opts=opts)
+        self.reference = reference or _reference(stack, name, opts)
         self.contract = self.output(key).apply(self._parsed)
 
     @property

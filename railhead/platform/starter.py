@@ -39,7 +39,9 @@ class Starter:
 
     Args:
         name: what `railhead new --platform` calls it.
+        kind: of its platform.
         extra: the extra of the package `railhead` that its program needs.
+        programs: commands that its kubeconfig calls.
         questions: in the order in which they are asked.
         section: makes the value of ``railhead:cluster`` from all answers.
         notes: what the head of the file says, a line each.
@@ -47,7 +49,9 @@ class Starter:
     """
 
     name: str
+    kind: str
     extra: str
+    programs: tuple[str, ...] = ()
     questions: tuple[Question, ...]
     section: Callable[[Answers], Section]
     notes: tuple[str, ...]

@@ -220,8 +220,8 @@ MAY_IMPORT = {
     # A stack's whole life, on a twin of its cluster.
     "twin": "base machines fabric model config resolve contract kube gate lab",
     # The two that put the rooms of the core together.
-    "cli": "base machines catalog fabric model platform config resolve kube launch nccl diagnose"
-    " evidence drift storage",
+    "cli": "base machines catalog fabric model platform config resolve contract kube launch nccl"
+    " diagnose evidence drift storage",
     "__main__": "cli",
     # What a project's own `__main__.py` calls.
     "program": "base config contract resolve components",

@@ -92,7 +92,9 @@ def _section(answers: Answers) -> Section:
 STARTERS = (
     Starter(
         name="aws",
+        kind="aws",
         extra="aws",
+        programs=("aws",),
         questions=(
             asked("region", "AWS region", "us-east-2"),
             asked("zone", "its zone with the GPU nodes", lambda given: f"{given['region']}a"),

@@ -97,6 +97,7 @@ _NFS = (
 STARTERS = (
     Starter(
         name="metal",
+        kind="existing",
         extra="deploy",
         questions=(
             *_SITE,
@@ -117,6 +118,7 @@ STARTERS = (
     ),
     Starter(
         name="azure",
+        kind="existing",
         extra="deploy",
         questions=(
             *_SITE,

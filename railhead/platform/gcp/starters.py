@@ -83,7 +83,9 @@ def _section(answers: Answers) -> Section:
 STARTERS = (
     Starter(
         name="gcp",
+        kind="gcp",
         extra="gcp",
+        programs=("gke-gcloud-auth-plugin",),
         questions=(
             asked("project", "id of the Google Cloud project", "acme-training"),
             asked("region", "region", "europe-west1"),

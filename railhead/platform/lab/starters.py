@@ -72,6 +72,7 @@ def _section(answers: Answers) -> Section:
 STARTERS = (
     Starter(
         name="lab",
+        kind="lab",
         extra="deploy",
         questions=(asked("nodes", "how many nodes the lab has", "2"),),
         section=_section,

@@ -49,15 +49,46 @@ def loop() -> Iterator[None]:
     mine.close()
 
 
+@pytest.mark.parametrize("second", ["again", "named", "optioned", "own"])
+def test_a_stack_is_read_twice_in_one_program(second: str) -> None:
+    registered: list[str] = []
+
+    class Engine(References):
+        def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[str, Any]]:
+            assert args.name not in registered, f"Duplicate resource URN of {args.name}"
+            registered.append(args.name)
+            return super().new_resource(args)
+
+    def body() -> pulumi.Output[Any]:
+        own = pulumi.StackReference("mine", stack_name=STACK)
+        first = ClusterContract.from_stack(STACK)
+        cases: dict[str, dict[str, Any]] = {
+            "again": {},
+            "named": {"name": "other"},
+            "optioned": {"name": "other", "opts": pulumi.ResourceOptions(parent=own)},
+            "own": {"reference": own},
+        }
+        twice = ClusterContract.from_stack(STACK, **cases[second])
+        assert (twice.reference is first.reference) == (second == "again")
+        assert (twice.reference is own) == (second == "own")
+        return pulumi.Output.all(first.contract, twice.contract)
+
+    contracts, _ = program({"contract": PUBLISHED}, body, engine=Engine)
+    assert [contract.cluster for contract in contracts] == ["p5-prod", "p5-prod"]
+    extra = {"named": ["other"], "optioned": ["other"]}.get(second, [])
+    assert sorted(registered) == sorted(["mine", STACK, *extra])
+
+
 def program(
     outputs: dict[str, Any],
     body: Callable[[], pulumi.Output[Any]],
     *,
     secret: tuple[str, ...] = (),
     preview: bool = False,
+    engine: type[References] = References,
 ) -> tuple[Any, bool]:
     """Return what ``body``'s output holds in a program whose other stack has ``outputs``."""
-    pulumi.runtime.set_mocks(References(outputs, secret), project="consumer", preview=preview)
+    pulumi.runtime.set_mocks(engine(outputs, secret), project="consumer", preview=preview)
     seen: list[tuple[Any, bool]] = []
 
     async def settled(output: pulumi.Output[Any]) -> None:

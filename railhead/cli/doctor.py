@@ -1,0 +1,219 @@
+"""`railhead doctor`: whether this machine can deploy the stacks of the project that it is in."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from railhead import __version__
+from railhead.base.finding import Finding
+from railhead.base.options import Json
+
+if TYPE_CHECKING:
+    from railhead.model.cluster import Cluster
+
+DISTRIBUTIONS = ("railhead-diagnose", "railhead", "railhead-accept", "railhead-lab")
+
+
+def doctor(as_json: Json = False) -> None:
+    """Check this machine for what the project's stacks need, and say what to install.
+
+    Looks at the Python environment, the project, Pulumi, the clouds' packages and their command
+    lines. Asks no cloud and no cluster: `railhead config verify` and `pulumi preview` do.
+
+    Example: [bold]railhead doctor[/bold]
+
+    Exits 0 when nothing is missing, 4 when something is.
+    """
+    from railhead.base.errors import ExitCode
+
+    findings = list(checked())
+    if as_json:
+        typer.echo(
+            json.dumps(
+                [
+                    {"name": f.name, "passed": f.passed, "text": f.text, "remedy": f.remedy}
+                    for f in findings
+                ]
+            )
+        )
+    else:
+        for finding in findings:
+            mark = {True: "ok", False: "missing", None: "unknown"}[finding.passed]
+            typer.echo(f"{mark:8} {finding.name}: {finding.text}")
+            if finding.remedy:
+                typer.echo(f"{'':8}   fix: {finding.remedy}")
+    if any(finding.passed is False for finding in findings):
+        raise typer.Exit(ExitCode.MISSING_PREREQUISITE)
+
+
+def checked() -> Iterator[Finding]:
+    """Yield the findings on this machine, and on the project around the current folder."""
+    from railhead.base.errors import RailheadError
+    from railhead.config import load
+    from railhead.config.files import project_folder, stack_files
+
+    yield _distributions()
+    project = project_folder(Path.cwd())
+    if project is None:
+        yield Finding(
+            name="project",
+            passed=None,
+            text="there is no Pulumi.yaml here or above",
+            remedy="run it in the project's folder, or make one with `railhead new DIR`",
+        )
+        return
+    yield _pins(project)
+    yield _pulumi()
+    yield _backend(project)
+    clusters: list[Cluster] = []
+    for file in stack_files():
+        try:
+            clusters.append(load(file))
+        except RailheadError as error:
+            first, *more = error.problem.splitlines()
+            text = f"{first} (and {len(more)} more)" if more else first
+            yield Finding(
+                name="stack", passed=False, text=text, remedy="`railhead config check` lists all"
+            )
+    yield from _platforms(clusters)
+
+
+def _distributions() -> Finding:
+    from importlib.metadata import PackageNotFoundError, version
+
+    there: dict[str, str] = {}
+    for name in DISTRIBUTIONS:
+        try:
+            there[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    text = f"Python {sys.version.split()[0]}, " + ", ".join(f"{n} {v}" for n, v in there.items())
+    if set(there.values()) != {__version__}:
+        wanted = " ".join(f"{name}=={__version__}" for name in there)
+        return Finding(
+            name="railhead", passed=False, text=text, remedy=f"they are one: pip install {wanted}"
+        )
+    return Finding(name="railhead", passed=True, text=text)
+
+
+def _pins(project: Path) -> Finding:
+    """Return whether the project's requirements pin the Railhead that runs."""
+    file = project / "requirements.txt"
+    text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    pinned = set(re.findall(r"^railhead[a-z-]*(?:\[[^\]]*\])?==(\S+)", text, re.MULTILINE))
+    if not pinned:
+        return Finding(name="pins", passed=None, text=f"{project} pins no version of railhead")
+    if pinned != {__version__}:
+        return Finding(
+            name="pins",
+            passed=False,
+            text=f"{file} pins {', '.join(sorted(pinned))}, and {__version__} runs",
+            remedy=f"pip install -r {file}, or pin =={__version__} there",
+        )
+    return Finding(name="pins", passed=True, text=f"{file.name} pins {__version__}")
+
+
+def _pulumi() -> Finding:
+    path = shutil.which("pulumi")
+    remedy = "install Pulumi's command line, or `railhead lab build pulumi` and `railhead lab env`"
+    if path is None:
+        return Finding(name="pulumi", passed=False, text="is not on PATH", remedy=remedy)
+    try:
+        ran = subprocess.run(
+            [path, "version"], capture_output=True, text=True, timeout=30, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Finding(name="pulumi", passed=False, text=f"{path}: {error}", remedy=remedy)
+    version = re.match(r"v?(\d+)\.(\d+)\.", ran.stdout.strip())
+    if version is None:
+        return Finding(
+            name="pulumi", passed=None, text=f"{path} names no version: {ran.stdout.strip()!r}"
+        )
+    text, sdk = f"{ran.stdout.strip()} at {path}", _sdk()
+    if sdk is None:
+        return Finding(
+            name="pulumi",
+            passed=False,
+            text=f"{text}, and its SDK is not installed",
+            remedy=f"pip install 'railhead[deploy]=={__version__}'",
+        )
+    if (int(version[1]), int(version[2])) < sdk:
+        text += f", older than the SDK, {sdk[0]}.{sdk[1]}: together they were not tried"
+        return Finding(name="pulumi", passed=None, text=text, remedy=remedy)
+    return Finding(name="pulumi", passed=True, text=text)
+
+
+def _sdk() -> tuple[int, int] | None:
+    """Return major and minor version of Pulumi's SDK; None where it is not installed."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        major, minor, *_ = version("pulumi").split(".")
+    except PackageNotFoundError:
+        return None
+    return int(major), int(minor)
+
+
+def _backend(project: Path) -> Finding:
+    """Return where state is kept, by Pulumi's own order: variable, project, login."""
+    import os
+
+    import yaml
+
+    if url := os.environ.get("PULUMI_BACKEND_URL"):
+        return Finding(name="state", passed=True, text=f"in {url}, by PULUMI_BACKEND_URL")
+    try:
+        settings = yaml.safe_load((project / "Pulumi.yaml").read_text(encoding="utf-8"))
+        if url := ((settings or {}).get("backend") or {}).get("url"):
+            return Finding(name="state", passed=True, text=f"in {url}, by Pulumi.yaml")
+        home = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi")
+        login = json.loads((home / "credentials.json").read_text(encoding="utf-8"))
+        if url := login.get("current"):
+            return Finding(name="state", passed=True, text=f"in {url}, by `pulumi login`")
+    except (OSError, UnicodeDecodeError, ValueError, AttributeError, yaml.YAMLError):
+        pass
+    return Finding(
+        name="state",
+        passed=False,
+        text="no backend is chosen",
+        remedy="`pulumi login s3://BUCKET` (or gs://, azblob://, file://~) as your team does",
+    )
+
+
+def _platforms(clusters: list[Cluster]) -> Iterator[Finding]:
+    """Yield what each platform of the stacks needs on this machine."""
+    from importlib.util import find_spec
+
+    from railhead.platform.registry import PLATFORMS, platform_of
+    from railhead.platform.starter import starters
+
+    known = starters(PLATFORMS).values()
+    for kind in dict.fromkeys(platform_of(cluster).kind for cluster in clusters):
+        needs = next((starter for starter in known if starter.kind == kind), None)
+        if needs is None:
+            continue
+        sdk = "pulumi_kubernetes" if needs.extra == "deploy" else f"pulumi_{needs.extra}"
+        there = find_spec(sdk) is not None
+        yield Finding(
+            name=kind,
+            passed=there,
+            text=f"the package {sdk} is {'there' if there else 'not installed'}",
+            remedy="" if there else f"pip install 'railhead[{needs.extra}]=={__version__}'",
+        )
+        for program in needs.programs:
+            path = shutil.which(program)
+            yield Finding(
+                name=kind,
+                passed=path is not None,
+                text=f"{program} is {f'at {path}' if path else 'not on PATH'}",
+                remedy="" if path else f"install {program}: the cluster's kubeconfig calls it",
+            )

@@ -1,0 +1,105 @@
+"""`railhead doctor` and `railhead completion`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from railhead import __version__
+from railhead.base.errors import ExitCode
+from railhead.cli import run
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a new repository, which is the current folder, on a machine that has nothing."""
+    folder = tmp_path / "clusters"
+    assert run(["new", str(folder), "--platform", "aws", "--yes"]) == ExitCode.OK
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setenv("PULUMI_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("PULUMI_BACKEND_URL", raising=False)
+    (tmp_path / "bin").mkdir()
+    return folder
+
+
+def findings(capsys: pytest.CaptureFixture[str], code: ExitCode) -> dict[str, list[dict]]:
+    capsys.readouterr()
+    assert run(["doctor", "--json"]) == code
+    by_name: dict[str, list[dict]] = {}
+    for finding in json.loads(capsys.readouterr().out):
+        by_name.setdefault(finding["name"], []).append(finding)
+    return by_name
+
+
+def program(folder: Path, name: str, prints: str = "") -> None:
+    file = folder / "bin" / name
+    file.write_text(f"#!{shutil.which('sh', path=os.defpath)}\necho '{prints}'\n")
+    file.chmod(0o755)
+
+
+def test_a_bare_machine_lacks_what_a_stack_needs(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    by_name = findings(capsys, ExitCode.MISSING_PREREQUISITE)
+    assert [f["passed"] for f in by_name["railhead"] + by_name["pins"]] == [True, True]
+    assert [f["text"] for f in by_name["pulumi"]] == ["is not on PATH"]
+    assert [f["text"] for f in by_name["state"]] == ["no backend is chosen"]
+    assert "aws is not on PATH" in [f["text"] for f in by_name["aws"]]
+    assert all(f["remedy"] for rows in by_name.values() for f in rows if f["passed"] is False)
+
+
+def test_a_machine_with_everything_passes(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program(project.parent, "pulumi", "v3.999.0")
+    program(project.parent, "aws")
+    monkeypatch.setenv("PULUMI_BACKEND_URL", "s3://acme-state")
+    by_name = findings(capsys, ExitCode.OK)
+    assert by_name["state"][0]["text"] == "in s3://acme-state, by PULUMI_BACKEND_URL"
+    assert all(f["passed"] for rows in by_name.values() for f in rows)
+
+
+def test_other_pins_and_mistaken_stacks_are_told(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "requirements.txt").write_text("railhead[aws]==0.0.9\n")
+    file = project / "stacks" / "Pulumi.aws.yaml"
+    file.write_text(file.read_text().replace("kind: efa", "kind: efaa"))
+    program(project.parent, "pulumi", "v3.1.0")
+    by_name = findings(capsys, ExitCode.MISSING_PREREQUISITE)
+    assert f"pins 0.0.9, and {__version__} runs" in by_name["pins"][0]["text"]
+    assert "efaa" in by_name["stack"][0]["text"]
+    assert by_name["pulumi"][0]["passed"] is None
+    assert "older than the SDK" in by_name["pulumi"][0]["text"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_gets_lines_to_read(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["completion", shell]) == ExitCode.OK
+    assert "_RAILHEAD_COMPLETE=" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"), [("railhead con", "config"), ("railhead config ch", "check")]
+)
+def test_a_shell_is_answered(words: str, offered: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "railhead"],
+        env={
+            **os.environ,
+            "_RAILHEAD_COMPLETE": "complete_bash",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(len(words.split()) - 1),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert offered in done.stdout.split(), done.stderr
