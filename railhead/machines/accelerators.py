@@ -130,6 +130,20 @@ ACCELERATORS: Mapping[str, Accelerator] = MappingProxyType(
                 ),
             ),
             Accelerator(
+                name="gb300",
+                product="NVIDIA GB300",
+                generation="Grace Blackwell Ultra",
+                memory_gb=288,
+                nvlink_generation=5,
+                nvlink_links=18,
+                nvlink_gbps=1800,
+                sources=_sources(
+                    "NVIDIA Blackwell Ultra data sheet: 288 GB as built; 1.8 TB/s NVLink",
+                    nvlink_generation="NVIDIA Blackwell Ultra data sheet",
+                    nvlink_links="NVIDIA Blackwell Ultra data sheet: 1.8 TB/s at 100 GB/s a link",
+                ),
+            ),
+            Accelerator(
                 name="gb200",
                 product="NVIDIA GB200",
                 generation="Grace Blackwell",

@@ -27,9 +27,11 @@ _OCI_SHAPES = (
     "BM.GPU.H100.8",
     "BM.GPU.H200.8",
     "BM.GPU.B200.8",
+    "BM.GPU.B300.8",
+    "BM.GPU.GB300.4",
 )
-_OCI_HOPPER = ("BM.GPU.H100.8", "BM.GPU.H200.8", "BM.GPU.B200.8")
-_OCI_A100 = ("BM.GPU4.8", "BM.GPU.B4.8", "BM.GPU.A100-v2.8")
+_OCI_HOPPER = ("BM.GPU.H100.8", "BM.GPU.H200.8", "BM.GPU.B200.8", "BM.GPU.B300.8")
+_OCI_PATHS = ("BM.GPU4.8", "BM.GPU.B4.8", "BM.GPU.A100-v2.8", "BM.GPU.GB300.4")
 _ADDITIONS = (
     Addition(
         machines=_OCI_SHAPES,
@@ -52,9 +54,16 @@ _ADDITIONS = (
         ),
     ),
     Addition(
-        machines=_OCI_A100,
+        machines=_OCI_PATHS,
         environment=(
             vendor("NCCL_IB_QPS_PER_CONNECTION", "4", "several paths for each connection", _OCI),
+        ),
+    ),
+    Addition(
+        machines=("BM.GPU.GB300.4",),
+        environment=(
+            vendor("NCCL_NET_GDR_C2C", "1", "NICs reach GPU memory through Grace's C2C link", _OCI),
+            vendor("NCCL_BUFFSIZE", "16777216", "the vendor's profile of this shape", _OCI),
         ),
     ),
 )

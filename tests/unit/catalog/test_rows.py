@@ -56,6 +56,8 @@ NAMED_BY_THE_ISSUE = {
     "BM.GPU.H100.8",
     "BM.GPU.H200.8",
     "BM.GPU.B200.8",
+    "BM.GPU.B300.8",
+    "BM.GPU.GB300.4",
     *(f"{kind}-{gpu}" for kind in ("dgx", "hgx") for gpu in ("a100", "h100", "h200", "b200")),
     "dgx-gb200",
     "hgx-gb200",
