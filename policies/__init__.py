@@ -8,6 +8,7 @@ from __future__ import annotations
 from pulumi_policy import (
     EnforcementLevel,
     Policy,
+    PolicyConfigSchema,
     ReportViolation,
     ResourceValidationArgs,
     ResourceValidationPolicy,
@@ -160,8 +161,12 @@ def _given(args: ResourceValidationArgs, _report: ReportViolation) -> None:
 
 
 def _seen(args: StackValidationArgs, report: ReportViolation) -> None:
+    closed = not args.get_config().get("apart", True)
     for r in args.resources:
-        for message in inputs.unseen(r.resource_type, r.urn, r.name, r.props):
+        component = r.provider is None
+        for message in inputs.unseen(
+            r.resource_type, r.urn, r.name, r.props, component=component, closed=closed
+        ):
             report(message, r.urn)
 
 
@@ -176,6 +181,15 @@ RULES: tuple[Policy, ...] = (
         name="plan-is-seen",
         description="What no rule can see is a violation, not a pass.",
         enforcement_level=EnforcementLevel.MANDATORY,
+        config_schema=PolicyConfigSchema(
+            properties={
+                "apart": {
+                    "type": "boolean",
+                    "default": True,
+                    "description": "Pass types that no training stands on (policies/known.py).",
+                }
+            }
+        ),
         validate=_seen,
     ),
     StackValidationPolicy(

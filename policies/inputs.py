@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from railhead.policies.known import KNOWN
+from railhead.policies.known import KNOWN, apart
 from railhead.policies.plan import UNKNOWN, at, plain
 
 # One process serves one update, and asks about every resource before it asks about the stack.
@@ -50,10 +50,29 @@ def _filled(value: Any, given: Any) -> Any:
     return value
 
 
-def unseen(resource_type: str, urn: str, name: str, props: Any) -> Iterator[str]:
-    """Yield a message for a resource that cannot be judged at all."""
+def unseen(
+    resource_type: str,
+    urn: str,
+    name: str,
+    props: Any,
+    *,
+    component: bool = False,
+    closed: bool = False,
+) -> Iterator[str]:
+    """Yield a message for a resource that cannot be judged at all.
+
+    Args:
+        resource_type: its type.
+        urn: its URN.
+        name: its name in the program.
+        props: what the engine shows of it.
+        component: whether it has no provider, and so only groups others.
+        closed: whether only types that a rule knows pass, and nothing else.
+    """
     package = resource_type.partition(":")[0]
     if package in _NOTHING_BY_THEMSELVES:
+        return
+    if not closed and apart(resource_type, component=component):
         return
     if package != "kubernetes" and resource_type not in KNOWN:
         yield (
@@ -67,9 +86,20 @@ def unseen(resource_type: str, urn: str, name: str, props: Any) -> Iterator[str]
     body = complete(urn, props)
     if package == "kubernetes" and not resource_type.startswith("kubernetes:helm.sh/"):
         for key in ("apiVersion", "kind", "metadata"):
+            if key == "metadata" and _autonamed(urn):
+                continue
             if body.get(key, UNKNOWN) is UNKNOWN or at(body, key, "name") is UNKNOWN:
                 yield _blind(name, resource_type, f"its {key} is not known before the update")
                 return
+
+
+def _autonamed(urn: str) -> bool:
+    """Return whether the program leaves the name to Pulumi, which no rule needs to know."""
+    given = _GIVEN.get(urn)
+    if not isinstance(given, Mapping):
+        return False
+    metadata = given.get("metadata", {})
+    return isinstance(metadata, Mapping) and "name" not in metadata
 
 
 def _blind(name: str, resource_type: str, why: str) -> str:

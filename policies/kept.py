@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from railhead.base.names import CHECKPOINT_LABEL
-from railhead.policies.plan import UNKNOWN, PlannedObject, rows
+from railhead.base.names import CHECKPOINT_LABEL, TRAINING_LABEL
+from railhead.policies.plan import UNKNOWN, PlannedObject, at, rows
 
 _RUNTIMES = frozenset({"ClusterTrainingRuntime", "TrainingRuntime"})
 _MANY = frozenset({"ReadWriteMany", "ReadOnlyMany"})
@@ -16,9 +16,11 @@ def problems(plan: Iterable[PlannedObject]) -> Iterator[tuple[str, str]]:
     """Yield (message, URN) for claims that a gang cannot share, or that are missing or unsafe."""
     objects = list(plan)
     claims = [p for p in objects if p.kind == "PersistentVolumeClaim"]
+    training = _training(objects)
     for planned in claims:
-        yield from _shared(planned)
-        yield from _kept(planned)
+        if _belongs(planned, training):
+            yield from _shared(planned)
+            yield from _kept(planned)
     for planned in objects:
         if planned.kind == "PersistentVolume":
             yield from _retained(planned)
@@ -43,6 +45,26 @@ def problems(plan: Iterable[PlannedObject]) -> Iterator[tuple[str, str]]:
                     "its jobs would wait for ever; keep the claim in checkpoints",
                     planned.urn,
                 )
+
+
+def _training(objects: Iterable[PlannedObject]) -> frozenset[Any]:
+    """Return the namespaces in which jobs run: those with a queue, or with the guards' label."""
+    return frozenset(
+        at(item.body, "metadata", "namespace" if item.kind == "LocalQueue" else "name")
+        for item in objects
+        if item.kind == "LocalQueue"
+        or (
+            item.kind == "Namespace"
+            and at(item.body, "metadata", "labels", TRAINING_LABEL) == "true"
+        )
+    )
+
+
+def _belongs(claim: PlannedObject, training: frozenset[Any]) -> bool:
+    """Return whether a claim may be training's: not one that is known to be somewhere else."""
+    namespace = at(claim.body, "metadata", "namespace")
+    elsewhere = isinstance(namespace, str) and bool(training) and namespace not in training
+    return not elsewhere or UNKNOWN in training
 
 
 def _name(planned: PlannedObject) -> Any:

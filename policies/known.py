@@ -1,6 +1,8 @@
-"""Types of a cloud's resources that the pack can judge; it reports all others."""
+"""Types of resources that the pack can judge, and those that no training stands on."""
 
 from __future__ import annotations
+
+from fnmatch import fnmatchcase
 
 from railhead.policies.clouds import CLUSTERS, FILE_SYSTEMS
 
@@ -74,3 +76,29 @@ _HARMLESS = frozenset(
     }
 )
 KNOWN = CLUSTERS | FILE_SYSTEMS | _JUDGED | _HARMLESS
+# Types that watch, count or record, and values that are made up: no node, network or right of a
+# training cluster is theirs. What they may open (a bucket's policy, a repository's) is not here.
+_APART = (
+    *("random:*", "tls:index/privateKey:*", "tls:index/selfSignedCert:*", "time:*"),
+    *("grafana:*", "datadog:*", "pagerduty:*", "newrelic:*"),
+    *("aws:cloudwatch/*", "aws:budgets/*", "aws:sns/topic:Topic", "aws:costexplorer/*"),
+    *("aws:sqs/queue:Queue", "aws:route53/record:Record", "aws:acm/certificate:Certificate"),
+    *("aws:ecr/repository:Repository", "aws:ecr/lifecyclePolicy:*"),
+    *("aws:s3/bucket:Bucket", "aws:s3/bucketV2:BucketV2", "aws:s3/bucketPublicAccessBlock:*"),
+    *("aws:s3/bucketVersioning*", "aws:s3/bucketLifecycle*", "aws:s3/bucketServerSide*"),
+    *("aws:s3/bucketOwnershipControls:*", "aws:s3/bucketLogging*"),
+    *("gcp:monitoring/*", "gcp:logging/*", "gcp:billing/budget:Budget"),
+    *("gcp:artifactregistry/repository:Repository", "gcp:pubsub/topic:Topic"),
+)
+# Packages of which every type is a provider's: none of their resources is a component.
+_PROVIDERS = frozenset({"aws", "aws-native", "azure-native", "command", "gcp", "kubernetes"})
+
+
+def apart(resource_type: str, *, component: bool) -> bool:
+    """Return whether no training stands on a type: by its name, or as anyone's component.
+
+    A component is nothing by itself: its children are judged one by one.
+    """
+    if component and resource_type.partition(":")[0] not in _PROVIDERS:
+        return True
+    return any(fnmatchcase(resource_type, pattern) for pattern in _APART)
