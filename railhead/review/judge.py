@@ -45,7 +45,7 @@ def judged(
             results += _other(change, code=code)
     results += fields(change)
     if type_.startswith("aws:"):
-        results += [*rights.documents(change), *rights.attachments(change)]
+        results += [*rights.documents(change), *rights.attachments(change, code=code)]
         results += _reach(change)
     if type_.startswith("gcp:") and "iAM" in type_:
         results += rights.google(change)

@@ -217,7 +217,9 @@ def secrets(change: Change, **_: bool) -> Iterator[Judged]:
     """Yield secrets whose content is in the repository."""
     for key in ("stringData", "data"):
         if change.now.get(key) and change.now.get(key) != change.was.get(key):
+            # The SDK marks the content of every Secret, so the plan does not show it.
             if "[secret]" in str(change.now[key]):
+                yield Judged("ask", "rights", "has content that the plan does not show")
                 continue
             names = ", ".join(sorted(change.now[key]))
             text = f"has {names} in plain text, in the repository and in the state"

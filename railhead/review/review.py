@@ -34,6 +34,7 @@ from railhead.review.model import (
 )
 from railhead.review.side import Side, side
 from railhead.review.sources import Sources
+from railhead.review.texts import secrets
 
 #: Changes below these reach no stack's plan: they run on a user's machine, or on none.
 _ELSEWHERE = (
@@ -86,7 +87,7 @@ def review(
             stack, of_stack = _stack(source, file, before.result(), after.result())
             stacks.append(stack)
             findings += of_stack
-    findings += _gone_files(source)
+    findings += [*_gone_files(source), *secrets(source)]
     if options.unjudged:
         findings = [
             f.model_copy(update={"level": "ask"}) if f.level == "unjudged" else f for f in findings

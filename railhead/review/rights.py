@@ -198,7 +198,7 @@ def _pairs(pairs: list[tuple[str, str]]) -> str:
 _POLICY_KINDS = ("AccessPolicyAssociation", "RolePolicyAttachment", "PolicyAttachment")
 
 
-def attachments(change: Change) -> Iterator[Judged]:
+def attachments(change: Change, *, code: bool) -> Iterator[Judged]:
     """Yield managed policies that someone gains, by a whole service or a whole cluster."""
     kind = change.either.type.rpartition(":")[2]
     if kind == "AccessEntry" and change.kind == "added":
@@ -207,23 +207,22 @@ def attachments(change: Change) -> Iterator[Judged]:
         for arn in set(_several(change.now.get("managedPolicyArns"))) - set(
             _several(change.was.get("managedPolicyArns"))
         ):
-            yield from _managed(change, str(arn))
+            yield from _managed(change, str(arn), code=code)
         return
     arn = str(change.now.get("policyArn", ""))
     if change.now and arn != change.was.get("policyArn"):
-        yield from _managed(change, arn)
+        yield from _managed(change, arn, code=code)
 
 
-def _managed(change: Change, arn: str) -> Iterator[Judged]:
+def _managed(change: Change, arn: str, *, code: bool) -> Iterator[Judged]:
     name = arn.rpartition("/")[2]
     who = change.now.get("principalArn") or change.now.get("role") or change.either.name
     if name in ("AmazonEKSClusterAdminPolicy", "AmazonEKSAdminPolicy"):
-        level: Level = "ask" if change.kind == "added" else "refuse"
+        # The stack's file names its administrators.
+        level: Level = "ask" if change.kind == "added" and not code else "refuse"
         yield Judged(level, "rights", f"makes {who} an administrator of the whole cluster")
     elif name.endswith(("FullAccess", "PowerUserAccess", "AdministratorAccess", "Administrator")):
         yield Judged("refuse", "rights", f"gives {who} {name}, all of a service")
-    elif change.kind != "added":
-        yield Judged("ask", "rights", f"gives {who} {name}")
     else:
         yield Judged("ask", "rights", f"gives {who} {name}")
 

@@ -1,0 +1,53 @@
+"""Looks for keys and passwords in the lines that a pull request adds: they stay in its history."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from railhead.review.model import Finding, Place
+from railhead.review.sources import Sources
+
+# Forms that their issuers document, and PEM's header (RFC 7468).
+_FORMS = re.compile(
+    r"\b(AKIA[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{36}|hf_[A-Za-z0-9]{20,}|nvapi-[\w-]{40,}"
+    r"|xox[abprs]-[\w-]{10,}|glpat-[\w-]{20})\b|-----BEGIN [A-Z ]*PRIVATE KEY-----"
+)
+_NAMED = re.compile(
+    r"""(?i)(token|passw(?:or)?d|secret|api_?key|access_?key|credential)s?['"]?\s*[:=]\s*"""
+    r"""(['"])(?P<value>[^'"\s${}<>]{6,})\2"""
+)
+# Names of objects and of files, by which a secret is only referred to.
+_REFERENCE = re.compile(r"(?i)(name|ref|file|path|class|type|mode)['\"]?\s*[:=]")
+_ASIDE = ("tests/", "docs/", "examples/")
+
+
+def secrets(source: Sources) -> Iterator[Finding]:
+    """Yield each added line that seems to have a key, a token or a password in it."""
+    for name in source.changed:
+        for hunk in source.hunks(name):
+            for offset, text in enumerate(hunk.after):
+                if what := _secret(text, strict=name.startswith(_ASIDE)):
+                    yield Finding(
+                        rule="secret-in-text",
+                        level="refuse",
+                        loss="rights",
+                        subject=f"{name}:{what}",
+                        what=f"has {what} in plain text: it stays in the history, so replace it "
+                        "where it is valid, and read it from a secret of the stack",
+                        who="everyone who reads the repository",
+                        place=Place(file=name, line=hunk.line + offset),
+                    )
+
+
+def _secret(text: str, *, strict: bool) -> str:
+    """Return what a line seems to hold; empty for nothing."""
+    if match := _FORMS.search(text):
+        return f"a key ({match.group()[:6]}...)"
+    match = _NAMED.search(text)
+    if strict or match is None:
+        return ""
+    value = match.group("value")
+    named = _REFERENCE.search(text[: match.start("value")])
+    mixed = any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
+    return f"a value of {match.group(1)}" if mixed and not named else ""
