@@ -47,7 +47,7 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize("token", HARMLESS)
-def test_what_no_training_stands_on_passes_unless_the_site_says_no(token: str) -> None:
+def test_what_no_training_stands_on_passes_unless_closed(token: str) -> None:
     assert not seen(token)
     assert seen(token, apart=False)
 
@@ -59,7 +59,7 @@ def test_what_may_open_something_is_still_reported(token: str) -> None:
     assert seen(token)
 
 
-def test_a_component_passes_and_a_resource_of_its_package_does_not() -> None:
+def test_component_passes_and_a_resource_of_its_package_not() -> None:
     assert not seen("acme:index:Notebooks", component=True)
     assert seen("acme:index:Notebooks")
     assert seen("acme:index:Notebooks", component=True, apart=False)
