@@ -50,16 +50,19 @@ def plan(
     from railhead.lab import planning
 
     path = stack_file(stack)
-    cluster = config.load(path)
+    checked = config.check(path)
+    cluster = checked.cluster
     compared = _compared(cluster, contract)
     name = path.name.removeprefix("Pulumi.").removesuffix(".yaml")
     planned = planning.plan(name, path, progress=_progress, policies=policies)
     _progress(None)
     refused = [v for v in planned.violations if v.mandatory]
     if as_json:
-        typer.echo(json.dumps(_document(planned, cluster), default=str))
+        more = {"warnings": list(checked.doubts), "edits": compared.removeprefix("edits: ")}
+        typer.echo(json.dumps(_document(planned, cluster) | more, default=str))
     else:
-        for line in (*_lines(planned, cluster), compared):
+        warnings = [f"warning: {doubt}" for doubt in checked.doubts]
+        for line in (*_lines(planned, cluster), *warnings, compared):
             typer.echo(line)
     raise typer.Exit(ExitCode.REFUSED if refused else ExitCode.OK)
 

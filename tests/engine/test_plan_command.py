@@ -129,6 +129,21 @@ def test_plan_works_for_a_lab_of_another_name_and_versions(
             )
 
 
+def test_plan_says_what_the_check_of_the_file_warns_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(planning, "plan", lambda *_, **__: _plan())
+    file = tmp_path / "Pulumi.roce.yaml"
+    text = Path(_stack("onprem-roce-shared")).read_text()
+    file.write_text(text.replace("mtu: 9000", "mtu: 1500"))
+    assert run(["plan", str(file)]) == ExitCode.OK
+    assert "cuts RDMA's packets of 4096 bytes" in capsys.readouterr().out
+    assert run(["plan", str(file), "--json"]) == ExitCode.OK
+    result = json.loads(capsys.readouterr().out)
+    assert any("cuts RDMA's packets" in text for text in result["warnings"])
+    assert "not compared" in result["edits"]
+
+
 def test_a_mistake_in_the_file_is_found_before_anything_runs(tmp_path: Path) -> None:
     file = tmp_path / "Pulumi.x.yaml"
     file.write_text("config: {railhead:cluster: {name: 1}}\n")
