@@ -7,6 +7,7 @@ import hashlib
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+import railhead
 from railhead.review.model import Judges
 from railhead.review.sources import Sources
 
@@ -15,6 +16,7 @@ JUDGES: tuple[tuple[str, str], ...] = (
     ("policies/exempt.py", "the exemptions of the policy pack"),
     ("policies/*", "the policy pack"),
     ("policies.yaml", "the policy pack's configuration"),
+    ("requirements.txt", "the version of Railhead"),
     ("railhead/review/*", "this review"),
     ("railhead/lab/recorders/*", "the recorders of a plan"),
     ("railhead/lab/planning.py", "how a stack is planned"),
@@ -51,11 +53,14 @@ def judges(source: Sources, *, allowed: bool) -> Judges:
 
 
 def digest(checkout: Path) -> str:
-    """Return a digest of a checkout's pack and Railhead."""
+    """Return a digest of a project's pack, and of its Railhead or, without one, of this one."""
     total = hashlib.sha256()
-    for folder in _DIGESTED:
-        for path in sorted((checkout / folder).rglob("*.py")):
-            total.update(str(path.relative_to(checkout)).encode() + b"\0")
+    folders = [checkout / name for name in _DIGESTED if (checkout / name).is_dir()]
+    if checkout / "railhead" not in folders:
+        folders.append(Path(railhead.__file__).parent)
+    for folder in folders:
+        for path in sorted(folder.rglob("*.py")):
+            total.update(str(path.relative_to(folder)).encode() + b"\0")
             total.update(hashlib.sha256(path.read_bytes()).digest())
     return total.hexdigest()
 

@@ -154,7 +154,7 @@ def namespaces(change: Change, *, code: bool) -> Iterator[Judged]:
         yield Judged("ask", "guards", f"loses labels {', '.join(gone)}")
 
 
-def limits(change: Change, **_: bool) -> Iterator[Judged]:
+def limits(change: Change, *, code: bool) -> Iterator[Judged]:
     """Yield limits of a namespace that rise or go."""
     was = (change.was.get("spec") or {}).get("hard") or {}
     now = (change.now.get("spec") or {}).get("hard") or {}
@@ -162,7 +162,8 @@ def limits(change: Change, **_: bool) -> Iterator[Judged]:
         return
     for key, value in was.items():
         if key not in now or _less(now[key], value):
-            level: Level = "refuse" if str(value) == "0" or key not in now else "ask"
+            opened = str(value) == "0" or key not in now
+            level: Level = "refuse" if opened else "ask" if code else "note"
             yield Judged(level, "guards", f"allows {now.get(key, 'any')} {key} in place of {value}")
         elif _less(value, now[key]):
             yield Judged("ask", "quota", f"allows {now[key]} {key} in place of {value}")

@@ -146,7 +146,7 @@ STACKS = (
     ),
     _stack(
         "one more pool",
-        GOOD,
+        WARNED + GOOD,
         "GPU hours",
         (
             _POOL,
@@ -353,7 +353,7 @@ k8s.apps.v1.DaemonSet("tuner", metadata=meta, spec={
         BAD,
         "plain text",
         """k8s.core.v1.Secret("hub", metadata={"name": "hub", "namespace": "training"},
-    string_data={"HF_TOKEN": "hf_abcdef"})""",
+    string_data={"HF_TOKEN": "abc123def456"})""",
     ),
     _added(
         "secrets for everyone there",
@@ -451,4 +451,190 @@ k8s.apps.v1.DaemonSet("tuner", metadata=meta, spec={
         ),
     ),
 )
-CASES = (*STACKS, *CODE)
+
+# Written before they were tried, and kept as they were.
+SECOND = (
+    _stack(
+        "no network policy at all",
+        BAD,
+        "NetworkPolicy",
+        ("network_policy:\n", "network_policy:\n      enabled: false\n"),
+    ),
+    _stack(
+        "any port to anywhere",
+        WARNED + BAD,
+        "0.0.0.0/0",
+        ("          ports:\n            - 443\n", ""),
+    ),
+    _stack(
+        "API server for the world",
+        BAD,
+        "0.0.0.0/0",
+        ("        - 203.0.113.0/24\n", "        - 0.0.0.0/0\n"),
+        of=BLOCK,
+    ),
+    _stack("one way out", WARNED + BAD, "NatGateway", ("nat: per-zone", "nat: single")),
+    _stack(
+        "no backups of EFS",
+        BAD,
+        "BackupPolicy",
+        ("          backups: true", "          backups: false"),
+    ),
+    _stack(
+        "jobs write the whole bucket", WARNED + BAD, "s3:", ("              prefix: p5-prod/\n", "")
+    ),
+    _stack(
+        "other buckets",
+        WARNED + BAD,
+        "no longer allows",
+        ("- name: acme-datasets", "- name: acme-other"),
+    ),
+    _stack(
+        "no way from the offices",
+        WARNED + BAD,
+        "transit",
+        (
+            "        transit_gateway:\n          id: tgw-0a1b2c3d4e5f60718\n          cidrs:\n"
+            "            - 10.0.0.0/16\n",
+            "",
+        ),
+    ),
+    _stack(
+        "another account",
+        BAD,
+        "account",
+        ('account: "123456789012"', 'account: "210987654321"'),
+        ("arn:aws:iam::123456789012", "arn:aws:iam::210987654321"),
+    ),
+    _stack("older Kubernetes", BAD, "ubernetes", ('kubernetes: "1.35"', 'kubernetes: "1.34"')),
+    _stack("fewer controllers' nodes", WARNED + GOOD, "", ("nodes: 3\n", "nodes: 2\n")),
+    _stack(
+        "short time to save", WARNED, "last checkpoint", ("grace_seconds: 120", "grace_seconds: 30")
+    ),
+    _stack(
+        "group of researchers changed",
+        WARNED + BAD,
+        "ml-researchers",
+        ("researchers: ml-researchers", "researchers: everyone"),
+    ),
+    _stack(
+        "no automatic end of lost pods",
+        WARNED + BAD,
+        "",
+        ("      end_lost_pods: true\n", "      end_lost_pods: false\n"),
+        of=ROCE,
+    ),
+    _stack("rail renamed", BAD, "rail-0", ("name: rail-0\n", "name: rail-a\n"), of=ROCE),
+    _stack(
+        "NFS server moved",
+        BAD,
+        "nfs",
+        ("server: nfs.example.com", "server: nfs2.example.com"),
+        of=ROCE,
+    ),
+    _stack(
+        "one more viewer",
+        GOOD,
+        "",
+        ("viewers: [engineering]", "viewers: [engineering, sales]"),
+        of=ROCE,
+    ),
+    _stack(
+        "longer maintenance ban",
+        WARNED + GOOD,
+        "",
+        ("2026-11-21T00:00:00Z", "2026-11-22T00:00:00Z"),
+        of=GKE,
+    ),
+    _stack("more system nodes on GKE", GOOD, "", ("max_nodes: 6", "max_nodes: 8"), of=GKE),
+    _stack(
+        "another network that is there",
+        BAD,
+        "network",
+        ("vpc-0a1b2c3d4e5f60718", "vpc-0fffffffffffff718"),
+        of=BLOCK,
+    ),
+    _code(
+        "gangs keep their quota",
+        BAD,
+        "waitForPodsReady",
+        "railhead/resolve/queues.py",
+        ('"waitForPodsReady": {', '"unused": {'),
+    ),
+    _code(
+        "researchers delete all jobs",
+        WARNED + BAD,
+        "deletecollection",
+        "railhead/resolve/access.py",
+        (
+            'resources=("trainjobs",),\n            verbs=("create", "patch", "delete")',
+            'resources=("trainjobs",),\n            '
+            'verbs=("create", "patch", "delete", "deletecollection")',
+        ),
+    ),
+    _code(
+        "leads read secrets",
+        BAD,
+        "read every token",
+        "railhead/resolve/access.py",
+        (
+            'resources=("secrets",),\n            verbs=("create",)',
+            'resources=("secrets",),\n            verbs=("create", "get", "list")',
+        ),
+    ),
+    _code(
+        "load balancers allowed",
+        BAD,
+        "services.loadbalancers",
+        "railhead/resolve/fences.py",
+        ('"services.loadbalancers": "0"', '"services.loadbalancers": "20"'),
+    ),
+    _code(
+        "nodes manage the registry",
+        WARNED + BAD,
+        "AmazonEC2ContainerRegistryFullAccess",
+        "components/aws/infrastructure.py",
+        ("AmazonEC2ContainerRegistryPullOnly", "AmazonEC2ContainerRegistryFullAccess"),
+    ),
+    _code(
+        "key gone in a week",
+        WARNED,
+        "sooner",
+        _EKS,
+        ("deletion_window_in_days=30", "deletion_window_in_days=7"),
+    ),
+    _code(
+        "old way in",
+        WARNED + BAD,
+        "authenticat",
+        _EKS,
+        ('"authentication_mode": "API"', '"authentication_mode": "API_AND_CONFIG_MAP"'),
+    ),
+    _code(
+        "no repair on GKE",
+        BAD,
+        "repair",
+        "components/gcp/gpu_pool.py",
+        ('{"auto_repair": flex is None', '{"auto_repair": False'),
+        of=GKE,
+    ),
+    _code(
+        "firewall for all of 10/8",
+        BAD,
+        "10.0.0.0/8",
+        "components/gcp/primary_network.py",
+        ("source_ranges=[args.network.nodes, args.network.pods]", 'source_ranges=["10.0.0.0/8"]'),
+        of=GKE,
+    ),
+    _code(
+        "a clearer message",
+        GOOD,
+        "",
+        "components/aws/reservation.py",
+        (
+            "correct the pool's purchase in the stack's file",
+            "correct the purchase of the pool in the stack's file",
+        ),
+    ),
+)
+CASES = (*STACKS, *CODE, *SECOND)
