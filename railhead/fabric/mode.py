@@ -192,7 +192,7 @@ class BaseFabric(Model):
 
     @property
     def attachment(self) -> Literal["multus", "gke", "claim", "none"]:
-        """How these interfaces come, as :class:`Mode` has it."""
+        """Way in which these interfaces come, as :class:`Mode` has it."""
         return self.row.attachment
 
     def attached(self, nics: int) -> tuple[RailInterface, ...]:  # noqa: ARG002 - each mode's own

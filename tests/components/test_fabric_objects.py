@@ -146,7 +146,7 @@ class TestDrivers:
     def test_config_daemon_lands_on_nodes_without_a_role(
         self, operator: dict[str, Any] | None, labels: dict[str, str]
     ) -> None:
-        """No selector means the role worker, which kubeadm, RKE2 and K3s never set."""
+        """An empty selector means the role worker, which kubeadm, RKE2 and K3s never set."""
         spoilt = raw("sriov-roce-roce-existing")
         spoilt["fabric"]["network_operator"] = operator
         of = parse(spoilt, where="a case")

@@ -86,7 +86,7 @@ def test_the_driver_mounts_where_kubelet_is(
     assert release.inputs["values"]["kubeletDir"] == directory
 
 
-def test_a_share_without_a_directory_of_the_clusters_own_is_refused() -> None:
+def test_a_share_needs_a_directory_of_the_clusters_own() -> None:
     raw = copy.deepcopy(stack_cluster(STACK))
     del raw["platform"]["nfs"]["directory"]
     with pytest.raises(InputError, match="is missing: it names the directory"):

@@ -341,7 +341,9 @@ BELOW: dict[str, tuple[str, Change, str, list[dict[str, Any]]]] = {
     ),
     "more pods on a node": (
         "onprem-roce-shared",
-        lambda raw: (raw["fabric"]["ipam"].pop("per_node"), raw["fabric"].update(pods_per_node=4)),
+        lambda raw: raw["fabric"].update(
+            pods_per_node=4, ipam={"kind": "nv-ipam", "pool": "block"}
+        ),
         "(fabric.ipam.per_node) 16 to 8",
         [H200],
     ),
