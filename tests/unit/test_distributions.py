@@ -110,7 +110,7 @@ def test_the_core_works_without_those_that_build_on_it(core: Environment) -> Non
     # Some is for those who have Pulumi.
     deploying = (
         *("railhead.components", "railhead.policies", "railhead.program"),
-        "railhead.contract.reference",
+        *("railhead.contract.reference", "railhead.provider"),
     )
     core.run("python", "-c", IMPORT_ALL, *deploying)
 

@@ -225,6 +225,8 @@ MAY_IMPORT = {
     "__main__": "cli",
     # What a project's own `__main__.py` calls.
     "program": "base config contract resolve components",
+    # The same for programs in other languages.
+    "provider": "base config platform components",
     # Top-level folders, which links bring in. Further held by LAYERS.
     "components": "base machines catalog fabric model platform config resolve contract gate watch",
     "policies": "base catalog fabric resolve contract",
@@ -280,7 +282,8 @@ DISTRIBUTIONS = {
     "railhead": (
         ".",
         "__init__ __main__ catalog fabric model platform framework config resolve watch contract"
-        " kube launch evidence drift storage gate cli program components policies",
+        " kube launch evidence drift storage gate cli program provider components"
+        " policies",
         "railhead-diagnose",
     ),
     "railhead-accept": ("distributions/accept", "accept", "railhead railhead-diagnose"),
@@ -609,6 +612,7 @@ def test_imported_packages_are_declared() -> None:
             Path("railhead/resolve"),
             Path("railhead/contract/reference.py"),
             Path("railhead/program.py"),
+            Path("railhead/provider"),
         }
         if any(name.is_relative_to(path) for path in deploys):
             allowed = declared("railhead[deploy]")

@@ -1,0 +1,145 @@
+"""The Pulumi package `railhead`: programs of other languages get the cluster through the engine.
+
+No language host but Python's is at hand, so the programs here are Python's and register the
+component as a generated SDK of any language does: by its type, over gRPC, as a remote one.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from railhead import __version__
+from railhead.config import parse
+from railhead.platform.registry import PLATFORMS
+from railhead.provider.schema import COMPONENT, PACKAGE, package_schema
+from tests.components.recording import STACKS, stack_cluster
+from tests.engine.recorded import REPO, Project
+
+pytestmark = pytest.mark.slow
+#: What an SDK that is generated from the schema does; the section is in its own file.
+REMOTE = """
+import json
+import pulumi
+
+class TrainingCluster(pulumi.ComponentResource):
+    def __init__(self, name, cluster):
+        outputs = {"contract": None, "details": None, "kubeconfig": None}
+        super().__init__(
+            "railhead:index:TrainingCluster", name, {"cluster": cluster, **outputs}, remote=True
+        )
+
+made = TrainingCluster(%r, json.load(open("section.json")))
+pulumi.export("contract", made.contract)
+"""
+
+
+def launched(project: Project) -> Path:
+    """Put the package's plugin where the engine looks; return it."""
+    folder = Path(project.environment["PATH"].split(":")[0])
+    launcher = folder / f"pulumi-resource-{PACKAGE}"
+    launcher.write_text(
+        f'#!/bin/sh\nPYTHONPATH={REPO} exec {sys.executable} -P "{REPO}/plugin/__main__.py" "$@"\n'
+    )
+    launcher.chmod(0o755)
+    return launcher
+
+
+def planned(project: Project) -> dict[str, Any]:
+    """Return the inputs of every resource that a first preview plans, by URN."""
+    steps = json.loads(project.run("preview", "--json"))["steps"]
+    return {
+        step["urn"]: {
+            **{key: step["newState"].get(key) for key in ("inputs", "parent", "protect")},
+            "provider": step["newState"].get("provider"),
+            # The engine keeps no order of them.
+            "dependencies": sorted(step["newState"].get("dependencies") or ()),
+        }
+        for step in steps
+    }
+
+
+@pytest.mark.parametrize("stack", ["aws-p5-prod", "onprem-roce-shared"])
+def test_a_program_through_the_engine_gets_the_same_plan(stack: str, tmp_path: Path) -> None:
+    own = Project(tmp_path / "own", stack)
+    remote = Project(tmp_path / "remote", stack)
+    launched(remote)
+    (remote.folder / "section.json").write_text(
+        json.dumps(yaml.safe_load(remote.file.read_text())["config"]["railhead:cluster"])
+    )
+    (remote.folder / "__main__.py").write_text(REMOTE % stack_cluster(stack)["name"])
+    first, second = planned(own), planned(remote)
+    assert list(first)
+    homes = own.environment["HOME"], remote.environment["HOME"]
+    text = json.dumps(second, sort_keys=True).replace(homes[1], homes[0])
+    again = json.loads(text)
+    assert set(again) == set(first)
+    for urn, state in first.items():
+        # The component itself has its section as an input, and the stack has its outputs.
+        if urn.split("::")[2] not in (COMPONENT, "pulumi:pulumi:Stack"):
+            assert again[urn] == state, urn
+
+
+def test_a_mistake_is_told_by_its_field(tmp_path: Path) -> None:
+    project = Project(tmp_path, "lab")
+    launched(project)
+    section = stack_cluster("lab") | {"versions": "labb"}
+    (project.folder / "section.json").write_text(json.dumps(section))
+    (project.folder / "__main__.py").write_text(REMOTE % "lab")
+    text = project.run("preview", status=1)
+    assert "cluster: versions: 'labb'" in text
+    assert "did you mean 'lab'" in text
+
+
+def test_the_engine_reads_the_schema(tmp_path: Path) -> None:
+    project = Project(tmp_path, "lab")
+    schema = json.loads(project.run("package", "get-schema", str(launched(project))))
+    assert schema["version"] == __version__
+    assert COMPONENT in schema["resources"]
+    assert set(schema["types"]) == set(package_schema()["types"])
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_the_schema_has_every_field_of_the_shipped_stacks(stack: str) -> None:
+    types = package_schema()["types"]
+
+    def check(spec: dict[str, Any], value: Any, where: str) -> None:
+        if "oneOf" in spec:
+            return
+        if reference := spec.get("$ref"):
+            made = types[reference.removeprefix("#/types/")]
+            assert set(value) <= set(made["properties"]), where
+            assert set(made["required"]) <= set(value), where
+            for field, inner in value.items():
+                check(made["properties"][field], inner, f"{where}.{field}")
+        elif spec["type"] == "array":
+            for item in value:
+                check(spec["items"], item, where)
+        elif spec["type"] == "object":
+            for field, inner in value.items():
+                check(spec["additionalProperties"], inner, f"{where}.{field}")
+        else:
+            kinds = {"string": str, "integer": int, "boolean": bool, "number": float}
+            assert isinstance(value, kinds[spec["type"]]), where
+
+    section = stack_cluster(stack)
+    parse(section, where=stack)
+    check({"$ref": f"#/types/{PACKAGE}:index:Cluster"}, section, stack)
+
+
+def test_no_field_of_a_stack_is_untyped() -> None:
+    schema = package_schema()
+    assert len(PLATFORMS) >= 4
+    for name, made in schema["types"].items():
+        for field, spec in made["properties"].items():
+            assert "Any" not in json.dumps(spec), f"{name}.{field}"
+
+
+def test_the_plugins_folder_pins_this_version() -> None:
+    pinned = (REPO / "plugin" / "requirements.txt").read_text().strip()
+    assert pinned == f"railhead[aws,gcp]=={__version__}"
