@@ -74,7 +74,7 @@ class Filestore(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(
                 parent=self,
                 protect=args.deletion_protection,
-                custom_timeouts=pulumi.CustomTimeouts(create="60m", update="60m", delete="60m"),
+                custom_timeouts=pulumi.CustomTimeouts(create="4h", update="2h", delete="2h"),
             ),
         )
         self.handle = pulumi.Output.format(

@@ -175,7 +175,7 @@ class GkeCluster(pulumi.ComponentResource):
                 ignore_changes=["initialNodeCount", "nodeConfig"],
                 # Its name is taken until it is gone.
                 delete_before_replace=True,
-                custom_timeouts=pulumi.CustomTimeouts(create="60m", update="60m", delete="60m"),
+                custom_timeouts=pulumi.CustomTimeouts(create="90m", update="90m", delete="90m"),
             ),
         )
         self.identity = self.cluster.self_link

@@ -136,7 +136,7 @@ class GpuPool(pulumi.ComponentResource):
                 ignore_changes=[] if least is None else ["initialNodeCount", "nodeCount"],
                 # Its name is taken, and so are its nodes, until it is gone.
                 delete_before_replace=True,
-                custom_timeouts=pulumi.CustomTimeouts(create="90m", update="6h", delete="60m"),
+                custom_timeouts=_patience(pool),
             ),
         )
         self.register_outputs({"pool": self.pool.name})
@@ -179,6 +179,15 @@ class GpuPool(pulumi.ComponentResource):
             )
         # The provider wants the type whatever the policy is; the policy's own says the rest.
         return container.NodePoolPlacementPolicyArgs(type="COMPACT", policy_name=policy.name)
+
+
+def _patience(pool: GcpPool) -> pulumi.CustomTimeouts:
+    """Return the time that changes take: an update goes node by node, and drains each.
+
+    GKE waits up to an hour for a node's pods to end; half an hour a node is with a boot of one.
+    """
+    hours = max(6, pool.nodes // 2 + 1)
+    return pulumi.CustomTimeouts(create="2h", update=f"{hours}h", delete="2h")
 
 
 def _network_config(args: GpuPoolArgs) -> container.NodePoolNetworkConfigArgs:

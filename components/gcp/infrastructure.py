@@ -163,9 +163,15 @@ class GcpInfrastructure(pulumi.ComponentResource):
         if isinstance(platform.endpoint, DnsEndpoint):
             for index, group in enumerate(args.people):
                 access = ResearcherAccessArgs(project=platform.project, researchers=group)
-                # The first was there before there were teams.
-                suffix = f"-{index}" if index else ""
-                ResearcherAccess(f"{name}-researchers{suffix}", access, opts=self._below)
+                # By its address, so that one that comes or goes moves no other; it was by its
+                # place. To create this grant and then delete that one would leave none.
+                was = f"{name}-researchers-{index}" if index else f"{name}-researchers"
+                opts_of = pulumi.ResourceOptions(aliases=[pulumi.Alias(name=was)])
+                ResearcherAccess(
+                    f"{name}-researchers-{group}",
+                    access,
+                    opts=pulumi.ResourceOptions.merge(self._below, opts_of),
+                )
         self.names = self._storage_names(f"{name}-storage-names")
         self.sources = self._storage(f"{name}-storage")
         self.register_outputs({"cluster": self.cluster.cluster.id})

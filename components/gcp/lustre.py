@@ -68,7 +68,7 @@ class Lustre(pulumi.ComponentResource):
                 parent=self,
                 depends_on=list(args.after),
                 protect=args.deletion_protection,
-                custom_timeouts=pulumi.CustomTimeouts(create="60m", update="60m", delete="60m"),
+                custom_timeouts=pulumi.CustomTimeouts(create="4h", update="2h", delete="2h"),
             ),
         )
         self.handle = pulumi.Output.format(

@@ -623,6 +623,27 @@ class TestInstaller:
         assert f"railhead-{plugin.name}-installer" in {m["name"] for m in ours}
         assert all(m["annotations"]["pulumi.com/skipAwait"] == "true" for m in ours)
 
+    def test_tcpx_leaves_the_images_nccl_alone(self, tmp_path: Path) -> None:
+        """NCCL 2.19 before the image's own ends `import torch` since PyTorch 2.6."""
+        tcpx = FABRICS["tcpx"].plugin
+        assert tcpx is not None
+        source, target = tmp_path / "tcpx/lib64", tmp_path / "nvidia/lib64"
+        source.mkdir(parents=True)
+        for library in ("libnccl.so", "libnccl.so.2", "libnccl.so.2.19.4", "libnccl-net.so"):
+            (source / library).touch()
+        script = tcpx.script.replace("/scripts/container_entry.sh install", "true")
+        script = script.replace("/var/lib/tcpx", str(tmp_path / "tcpx"))
+        script = script.replace("/usr/local/nvidia", str(tmp_path / "nvidia"))
+        subprocess.run(["sh", "-ec", script], check=True)
+        assert [path.name for path in target.iterdir()] == ["libnccl-net.so"]
+        # Nodes of an earlier version have it already.
+        (target / "libnccl.so.2").touch()
+        bin_path = "/home/kubernetes/bin/nvidia"
+        subprocess.run(
+            ["sh", "-ec", tcpx.prepare.replace(bin_path, str(tmp_path / "nvidia"))], check=True
+        )
+        assert [path.name for path in target.iterdir()] == ["libnccl-net.so"]
+
     def test_the_injector_goes_to_the_machines_of_its_plugin(self) -> None:
         tcpxo = FABRICS["tcpxo"].plugin
         assert tcpxo is not None

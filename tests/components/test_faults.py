@@ -683,7 +683,7 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
     "gcp: researchers locked out": (
         Plan(
             stack=ULTRA,
-            spoil=without(part("-researchers-connect")),
+            spoil=without(lambda r: r.type == test_gcp.MEMBER and "-researchers-" in r.name),
             judge=test_gcp.test_researchers_get_through_the_door_that_iam_guards,
             module=test_gcp,
         ),

@@ -239,6 +239,34 @@ def test_the_dns_endpoint_needs_no_authority_and_addresses_do() -> None:
     assert cluster["name"] == "gke_railhead-training_us-central1-c_a3-mega"
 
 
+def test_a_grant_is_named_by_its_group() -> None:
+    """Named by their places, the other grants would move with a group that goes, and one end."""
+    (grant,) = [m for m in recorded(ULTRA).of_type(MEMBER) if "-researchers-" in m.name]
+    assert grant.name == "a3-ultra-gcp-researchers-ml-researchers@example.com-connect"
+    (part,) = recorded(ULTRA).of_type("railhead:gcp:ResearcherAccess")
+    assert [a["spec"]["name"] for a in part.manner["known as"]] == ["a3-ultra-gcp-researchers"]
+
+
+# terraform-provider-google-beta at 93c65b2d60: the provider's own limits, in minutes.
+PATIENCE = {
+    CLUSTER: {"create": 90, "update": 90, "delete": 90},
+    POOL: {"create": 120, "update": 120, "delete": 120},
+    LUSTRE: {"create": 120, "update": 60, "delete": 60},
+    FILESTORE: {"create": 240, "update": 120, "delete": 120},
+}
+
+
+@pytest.mark.parametrize("name", [ULTRA, MEGA])
+def test_nothing_has_less_time_than_the_provider_gives(name: str) -> None:
+    for row in recorded(name).resources.values():
+        for change, time in row.manner.get("timeouts", {}).items():
+            minutes = int(time[:-1]) * (60 if time.endswith("h") else 1)
+            assert minutes >= PATIENCE.get(row.type, {}).get(change, 0), (row.name, change)
+    pool = named(recorded(ULTRA), POOL, "h200-pool")
+    # Node by node, each of which may take half an hour to drain and to come back.
+    assert pool.manner["timeouts"]["update"] == "9h"
+
+
 def test_a_kubeconfig_is_one_that_kubectl_reads() -> None:
     cluster = parse(stack_cluster(ULTRA), where="x")
     assert isinstance(cluster, GcpCluster)

@@ -24,16 +24,22 @@ PLUGIN = NodePlugin(
         # elideng-sg/hypercomputer-internode-deepdive, lab-18, ran it on 580.159.04; Google names
         # no branch.
         driver=None,
-        # The NCCL that shadows the image's is of 2024, and frameworks of CUDA 13 ask it for more.
+        # No run with CUDA 13 is known.
         cuda=12,
         nccl="2.19.4",
         source=_TCPX,
     ),
+    # Without the NCCL 2.19 that comes with it: found before the image's own, it lacks what PyTorch
+    # asks for since 2.6 (ncclCommInitRankScalable), and `import torch` fails. The image's NCCL
+    # loads the plugin by its interface v7 (NVIDIA/nccl, src/plugin/net/net_v7.cc); a public log of
+    # such nodes has it under NCCL 2.28, with 16.7 GB/s between two nodes.
     script="""/scripts/container_entry.sh install --install-nccl
+rm -f /var/lib/tcpx/lib64/libnccl.so*
 mkdir -p /usr/local/nvidia/lib64
 cp -r --remove-destination /var/lib/tcpx/lib64/. /usr/local/nvidia/lib64
 """,
-    prepare="",
+    # Where an earlier version left it.
+    prepare="rm -f /home/kubernetes/bin/nvidia/lib64/libnccl.so*",
     mounts=(("/var/lib", "/var/lib"), ("/home/kubernetes/bin", "/usr/local")),
     daemon=PluginDaemon(
         name="tcpx-daemon",
@@ -71,7 +77,7 @@ FABRIC = FabricKind(
         vendor(
             "LD_LIBRARY_PATH",
             "/usr/local/nvidia/lib64",
-            "the plugin and its NCCL are the node's, mounted",
+            "the plugin is the node's, mounted",
             _TCPX,
         ),
         pinned(
