@@ -29,10 +29,10 @@ PLUGIN = NodePlugin(
         nccl="2.19.4",
         source=_TCPX,
     ),
-    # Without the NCCL 2.19 that comes with it: found before the image's own, it lacks what PyTorch
-    # asks for since 2.6 (ncclCommInitRankScalable), and `import torch` fails. The image's NCCL
-    # loads the plugin by its interface v7 (NVIDIA/nccl, src/plugin/net/net_v7.cc); a public log of
-    # such nodes has it under NCCL 2.28, with 16.7 GB/s between two nodes.
+    # Without the NCCL 2.19 that comes with it: found before the image's own, it lacks what programs
+    # that were built with 2.23 and newer ask for (ncclCommInitRankScalable), and they do not load.
+    # The image's NCCL loads the plugin by its interface v7 (NVIDIA/nccl, src/plugin/net/
+    # net_v7.cc); a public log of such nodes has it under NCCL 2.28, with 16.7 GB/s between two.
     script="""/scripts/container_entry.sh install --install-nccl
 rm -f /var/lib/tcpx/lib64/libnccl.so*
 mkdir -p /usr/local/nvidia/lib64
