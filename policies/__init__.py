@@ -19,6 +19,7 @@ from pulumi_policy import (
 from railhead.policies import (
     admission,
     clouds,
+    exposure,
     hardened,
     images,
     inputs,
@@ -89,6 +90,8 @@ def _images(args: ResourceValidationArgs, report: ReportViolation) -> None:
     result = planned(args.resource_type, args.urn, args.name, args.props)
     for message in images.problems(result) if result else ():
         report(message, args.urn)
+    for message in images.unversioned(args.resource_type, args.name, args.props):
+        report(message, args.urn)
 
 
 def _guards_deny(args: StackValidationArgs, report: ReportViolation) -> None:
@@ -112,6 +115,9 @@ def _closed(args: ResourceValidationArgs, report: ReportViolation) -> None:
         args.resource_type, args.urn, args.name, args.props, protect=args.opts.protect
     )
     for message in clouds.open_to_the_world(result) if result else ():
+        report(message, args.urn)
+    service = planned(args.resource_type, args.urn, args.name, args.props)
+    for message in exposure.problems(service) if service else ():
         report(message, args.urn)
 
 
@@ -238,7 +244,7 @@ RULES: tuple[Policy, ...] = (
     ),
     ResourceValidationPolicy(
         name="images-are-named",
-        description="Every image of a pod has a version or a digest.",
+        description="Every image of a pod has a version or a digest, and every chart a version.",
         enforcement_level=EnforcementLevel.MANDATORY,
         validate=_images,
     ),
@@ -262,7 +268,7 @@ RULES: tuple[Policy, ...] = (
     ),
     ResourceValidationPolicy(
         name="cloud-is-closed",
-        description="Nothing of a cloud lets the whole internet in.",
+        description="Nothing of a cloud or of the cluster lets the whole internet in.",
         enforcement_level=EnforcementLevel.MANDATORY,
         validate=_closed,
     ),

@@ -52,6 +52,13 @@ def everything(statement: Mapping[str, Any]) -> bool:
     )
 
 
+def service(statement: Mapping[str, Any]) -> str:
+    """Return the first action that is all of a service, such as ``s3:*``; empty without."""
+    actions = (str(item) for item in _several(statement.get("Action")))
+    # A key's own policy begins with the account's right to it (AWS, KMS, "Default key policy").
+    return next((a for a in actions if a.endswith(":*") and not a.startswith("kms:")), "")
+
+
 def anybody(statement: Mapping[str, Any]) -> bool:
     """Return whether it holds for everyone, without a condition."""
     who = statement.get("Principal")

@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from railhead.policies.plan import UNKNOWN, PlannedObject, containers
+from railhead.base.tags import MOVING
+from railhead.policies.plan import UNKNOWN, PlannedObject, containers, plain
+
+
+def unversioned(resource_type: str, name: str, props: Any) -> Iterator[str]:
+    """Yield a message for a chart of a registry or repository without a version."""
+    if not resource_type.startswith("kubernetes:helm.sh/"):
+        return
+    body = plain(props)
+    chart, version = body.get("chart"), body.get("version")
+    local = isinstance(chart, str) and chart.startswith(("/", "."))
+    if not version and not local:
+        yield f"{name}: version is missing: whatever is newest is installed; name a version"
 
 
 def problems(planned: PlannedObject) -> Iterator[str]:
@@ -23,7 +36,7 @@ def problems(planned: PlannedObject) -> Iterator[str]:
                 continue
             name, _, digest = str(image).partition("@")
             _, colon, tag = name.rpartition("/")[2].partition(":")
-            if not digest and (not colon or tag == "latest"):
+            if not digest and (not colon or tag in MOVING):
                 yield (
                     f"{planned.label}: {path}.image is {image!r}, which is another one tomorrow, "
                     "and on some nodes only: name a version, or a digest"

@@ -12,7 +12,7 @@ from railhead.policies.exempt import named_later
 from railhead.policies.plan import UNKNOWN, PlannedObject, at, rows
 
 # Each of these roles can grant itself the rest.
-_AWS = frozenset({"AdministratorAccess", "IAMFullAccess", "PowerUserAccess"})
+_AWS = frozenset({"AdministratorAccess", "PowerUserAccess"})
 _GCP = frozenset(
     {
         "roles/container.admin",
@@ -30,6 +30,13 @@ _GCP = frozenset(
         "roles/resourcemanager.projectIamAdmin",
     }
 )
+# Rights in the cluster that give others', by their verbs: resource -> what its holder can do.
+_READS = frozenset({"get", "list", "watch"})
+_GIVES_OTHERS: Mapping[str, tuple[frozenset[str], str]] = {
+    "secrets": (_READS, "reads every token and key there"),
+    "nodes/proxy": (_READS | {"create"}, "runs commands in any pod of a node, past admission"),
+    "serviceaccounts/token": (frozenset({"create"}), "takes the token of any account there"),
+}
 _CLUSTER_ROLES = frozenset({"cluster-admin", "admin", "edit"})
 _EVERYBODY = frozenset(
     {
@@ -49,7 +56,12 @@ def of_cloud(resource: CloudResource) -> Iterator[str]:
     for path, value in _attached(body):
         if value is UNKNOWN:
             yield _unjudged(resource.name, path)
-        elif str(value).rpartition("/")[2] in _AWS:
+        elif (attached := str(value).rpartition("/")[2]).endswith("FullAccess"):
+            yield (
+                f"{resource.name}: {path} is {value}, all of a service: name the actions and the "
+                "resources that it needs"
+            )
+        elif attached in _AWS:
             yield (
                 f"{resource.name}: {path} is {value}, with which its holder can do anything in "
                 "the account: attach the policy of the one service that it needs"
@@ -93,6 +105,11 @@ def _document(name: str, path: str, text: Any) -> Iterator[str]:
                 "which its holder gives himself the rest: name the actions and the resources that "
                 "it needs"
             )
+        elif service := documents.service(item):
+            yield (
+                f"{name}: {path}.Statement[{index}] allows {service}, all of a service: name the "
+                "actions that it needs"
+            )
         if path == "assumeRolePolicy" and documents.anybody(item):
             yield (
                 f"{name}: {path}.Statement[{index}] lets every account take the role: name who may"
@@ -116,6 +133,7 @@ def of_cluster(planned: PlannedObject) -> Iterator[str]:
     if planned.kind in ("Role", "ClusterRole"):
         for path, rule in rows(planned.body, "rules", ""):
             yield from _rule(planned, path.lstrip("."), rule)
+            yield from _others(planned, path.lstrip("."), rule)
         selectors = at(planned.body, "aggregationRule", "clusterRoleSelectors")
         if selectors is UNKNOWN or not all(_named(selector) for selector in selectors or ()):
             yield (
@@ -144,6 +162,22 @@ def _rule(planned: PlannedObject, path: str, rule: Any) -> Iterator[str]:
             yield (
                 f"{planned.label}: {path}.{key} is '*', which also allows what nobody has thought "
                 "of (secrets, other roles, what is installed later): list what is meant"
+            )
+
+
+def _others(planned: PlannedObject, path: str, rule: Any) -> Iterator[str]:
+    """Yield a message for each right by which its holder takes others' rights."""
+    if not isinstance(rule, Mapping) or rule.get("resourceNames"):
+        return
+    verbs, resources = rule.get("verbs") or (), rule.get("resources") or ()
+    # `_rule` reports those that are not known.
+    if UNKNOWN in (verbs, resources):
+        return
+    for resource, (taking, what) in _GIVES_OTHERS.items():
+        if resource in resources and any(verb in taking for verb in verbs):
+            yield (
+                f"{planned.label}: {path} gives {resource}, by which its holder {what}: name "
+                "them in resourceNames, or leave it out"
             )
 
 

@@ -16,6 +16,7 @@ from pydantic_core import CoreSchema, PydanticCustomError
 
 from railhead.base import described, quantity
 from railhead.base.errors import choices
+from railhead.base.tags import MOVING
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _LABEL = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
@@ -133,7 +134,7 @@ def _image(value: str) -> str:
         )
     name, _, digest = value.partition("@")
     _, colon, tag = name.rpartition("/")[2].partition(":")
-    if not digest and (not colon or tag == "latest"):
+    if not digest and (not colon or tag in MOVING):
         raise problem(
             f"{value!r} is another image tomorrow, and on some nodes only; name a version or a "
             "digest"

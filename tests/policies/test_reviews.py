@@ -31,6 +31,7 @@ FIREWALL = "gcp:compute/firewall:Firewall"
 GKE = "gcp:container/cluster:Cluster"
 ATTACHMENT = "aws:iam/rolePolicyAttachment:RolePolicyAttachment"
 MEMBER = "gcp:projects/iAMMember:IAMMember"
+SERVICE = "kubernetes:core/v1:Service"
 
 Body = dict[str, Any]
 Plan = list[tuple[str, str, bool, Body]]
@@ -159,6 +160,10 @@ def _latest(plan: Plan) -> None:
     trainer(plan)["image"] = trainer(plan)["image"].rpartition(":")[0] + ":latest"
 
 
+def _branch(plan: Plan) -> None:
+    trainer(plan)["image"] = trainer(plan)["image"].rpartition(":")[0] + ":main"
+
+
 def _untagged(plan: Plan) -> None:
     trainer(plan)["image"] = "registry:5000/team/train"
 
@@ -275,6 +280,50 @@ EDITS: dict[str, tuple[str, Callable[[Plan], None], str]] = {
     ),
     "latest": (AWS, _latest, "images-are-named"),
     "no tag": (GCP, _untagged, "images-are-named"),
+    "a branch as a tag": (AWS, _branch, "images-are-named"),
+    "a chart without a version": (
+        AWS,
+        add(RELEASE, {"name": "mlflow", "chart": "mlflow"}),
+        "images-are-named",
+    ),
+    "a public load balancer": (
+        AWS,
+        add(
+            SERVICE,
+            {
+                "apiVersion": "v1",
+                "kind": "Service",
+                "metadata": {"name": "board"},
+                "spec": {"type": "LoadBalancer"},
+            },
+        ),
+        "cloud-is-closed",
+    ),
+    "all of S3": (
+        AWS,
+        add(ATTACHMENT, {"policyArn": "arn:aws:iam::aws:policy/AmazonS3FullAccess"}),
+        "nobody-has-everything",
+    ),
+    "all of S3 by hand": (
+        AWS,
+        add(
+            "aws:iam/rolePolicy:RolePolicy",
+            {"policy": '{"Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "a"}]}'},
+        ),
+        "nobody-has-everything",
+    ),
+    **{
+        f"a role that gets {resource}": (
+            AWS,
+            put(
+                "ClusterRole",
+                "rules",
+                value=[{"apiGroups": [""], "resources": [resource], "verbs": ["get", "create"]}],
+            ),
+            "nobody-has-everything",
+        )
+        for resource in ("secrets", "nodes/proxy", "serviceaccounts/token")
+    },
     "IB off": (AWS, env("NCCL_IB_DISABLE", "1"), "jobs-stay-on-the-fabric"),
     "sockets": (AWS, env("NCCL_NET", "Socket"), "jobs-stay-on-the-fabric"),
     "loopback": (GCP, env("NCCL_SOCKET_IFNAME", "lo"), "jobs-stay-on-the-fabric"),
