@@ -10,6 +10,7 @@ import yaml
 
 from railhead.base.names import TRAINING_LABEL
 from railhead.base.quantity import parse
+from railhead.base.tags import MOVING
 from railhead.review import rights
 from railhead.review.compare import Change
 from railhead.review.judged import Judged
@@ -18,8 +19,6 @@ from railhead.review.rows import _less, _prefix, _several, flat, short
 
 _LEVELS = ("privileged", "baseline", "restricted")
 _ENFORCE = "pod-security.kubernetes.io/enforce"
-# Tags that are moved to other images as a habit.
-_MOVING = frozenset("latest main master nightly dev edge stable head canary devel rolling".split())
 _SECRET = re.compile(r"(TOKEN|PASSWORD|PASSWD|SECRET|API_?KEY|ACCESS_?KEY|CREDENTIAL)", re.I)
 _FABRIC = ("NCCL_", "FI_", "UCX_", "OMPI_", "GLOO_", "RDMAV_", "LD_LIBRARY_PATH", "LD_PRELOAD")
 
@@ -372,7 +371,7 @@ def _weaker(was: Mapping[str, Any], now: Mapping[str, Any], *, code: bool) -> It
 def _image(was: Any, now: str) -> Iterator[Judged]:
     name, _, digest = now.partition("@")
     repository, _, tag = name.rpartition(":") if ":" in name.rpartition("/")[2] else (name, "", "")
-    if not digest and (not tag or tag in _MOVING):
+    if not digest and (not tag or tag in MOVING):
         text = f"runs {now}, whose tag moves: another image tomorrow, and on some nodes only"
         yield Judged("refuse", "jobs", text)
     elif was and str(was).partition("/")[0] != repository.partition("/")[0]:
@@ -457,10 +456,12 @@ def _value(path: str, was: Any, now: Any, *, code: bool) -> Judged:
             if key == "manageJobsWithoutQueueName" and now is not True:
                 level = "refuse"
             return Judged(level, "quota", f"{text}: {meaning}", "teams with quota")
-    if path.endswith("tag") and (str(now) in _MOVING or now in (None, "")):
+    if path.endswith("tag") and (str(now) in MOVING or now in (None, "")):
         return Judged("refuse", "jobs", f"{text}: a tag that moves")
     if now is False and was is True and path.endswith(("enabled", "Enabled")):
         return Judged("refuse" if code else "ask", "jobs", f"{text}: it is switched off")
+    if isinstance(was, list) and any(item not in _several(now) for item in was):
+        return Judged("ask", "jobs", f"{text}: something is no longer there")
     if _WEAKER.search(path):
         return Judged("refuse" if code else "ask", "guards", text)
     return Judged("ask" if code else "note", "jobs", text)
@@ -484,7 +485,7 @@ BY_KIND: Mapping[str, tuple[Rule, ...]] = {
     "TrainingRuntime": (pods,),
     "Role": (lambda change, **_: rights.roles(change),),
     "ClusterRole": (lambda change, **_: rights.roles(change),),
-    "RoleBinding": (lambda change, **_: rights.bindings(change),),
-    "ClusterRoleBinding": (lambda change, **_: rights.bindings(change),),
+    "RoleBinding": (rights.bindings,),
+    "ClusterRoleBinding": (rights.bindings,),
     **dict.fromkeys(_WORKLOADS, (pods,)),
 }

@@ -38,18 +38,10 @@ from railhead.review.texts import secrets
 
 #: Changes below these reach no stack's plan: they run on a user's machine, or on none.
 _ELSEWHERE = (
-    *(
-        "docs/",
-        "tests/",
-        "benchmarks/",
-        "examples/",
-        "tools/",
-        "distributions/",
-        ".ci/",
-        ".github/",
-    ),
-    *(f"railhead/{name}/" for name in ("accept", "cli", "diagnose", "drift", "evidence", "launch")),
-    *(f"railhead/{name}/" for name in ("lab", "nccl", "review", "twin")),
+    *("docs/", "tests/", "benchmarks/", "examples/", "tools/", "distributions/"),
+    *(".ci/", ".github/", "railhead/accept/", "railhead/cli/", "railhead/diagnose/"),
+    *("railhead/drift/", "railhead/evidence/", "railhead/launch/", "railhead/lab/"),
+    *("railhead/nccl/", "railhead/review/", "railhead/twin/"),
 )
 _CODE = (".py", ".yaml", ".yml", ".json", ".toml")
 _WORKERS = 2

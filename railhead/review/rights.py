@@ -88,7 +88,7 @@ def _listed(rows: set[tuple[str, str, str]]) -> str:
     return ", ".join(texts[:6]) + (f" and {len(texts) - 6} more" if len(texts) > 6 else "")
 
 
-def bindings(change: Change) -> Iterator[Judged]:
+def bindings(change: Change, *, code: bool) -> Iterator[Judged]:
     """Yield people and accounts that a binding gains or loses, and the role that it names."""
     was = {_who(s) for s in change.was.get("subjects") or ()}
     now = {_who(s) for s in change.now.get("subjects") or ()}
@@ -101,7 +101,9 @@ def bindings(change: Change) -> Iterator[Judged]:
             name.rpartition(" ")[2].startswith("system:") and "serviceaccount" not in name
             for name in gained
         )
-        level: Level = "refuse" if grave else "note" if change.kind == "added" else "ask"
+        # The stack's file names its people.
+        named = change.kind == "added" or not code
+        level: Level = "refuse" if grave else "note" if named else "ask"
         yield Judged(level, "rights", f"gives {role} to {', '.join(gained)}")
     if change.kind != "deleted" and (gone := sorted(was - now)):
         yield Judged(
