@@ -180,6 +180,11 @@ dist: venv ## Wheel and source distribution of each of the four distributions, i
 	  (cd $$folder && $(CURDIR)/$(VENV)/python -m hatchling build -d $(CURDIR)/dist)
 	done
 
+.PHONY: release
+release: venv ## A release in dist/VERSION: wheels, source distributions, SBOMs, checksums (VERSION=0.1.0)
+	@PYTHONPATH=. $(VENV)/python tools/release.py "$(VERSION)"
+	$(VENV)/railhead verify-release "dist/$(VERSION)"
+
 .PHONY: lock
 lock: venv ## Pin the requirements again after a change in pyproject.toml (UPGRADE=1: newest)
 	@$(VENV)/python -m pip install --quiet --require-hashes --requirement requirements/lock.txt

@@ -21,6 +21,7 @@ from railhead.cli.doctor import doctor
 from railhead.cli.drift import drift
 from railhead.cli.nccl import app as nccl_app
 from railhead.cli.new import new
+from railhead.cli.release import verify_release
 from railhead.launch import after as after_cli
 from railhead.launch import cli as launch_cli
 from railhead.launch import starting as starting_cli
@@ -81,6 +82,7 @@ app.command()(completion)
 app.command()(doctor)
 app.command()(drift)
 app.command()(new)
+app.command("verify-release")(verify_release)
 app.command()(storage)
 app.add_typer(catalog_app, name="catalog")
 app.add_typer(config_app, name="config")

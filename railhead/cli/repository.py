@@ -133,14 +133,16 @@ def _runtime(environment: str) -> dict[str, Any]:
 def _workflow() -> str:
     """Return what runs on a pull request: no credentials are needed for it."""
     steps = [
-        {"uses": "actions/checkout@v4"},
+        # The whole history, for the branch that the pull request goes to.
+        {"uses": "actions/checkout@v4", "with": {"fetch-depth": 0}},
         {"uses": "actions/setup-python@v5", "with": {"python-version": "3.12"}},
         {"uses": "pulumi/actions@v6"},
         {"run": "pip install -r requirements.txt"},
         {"name": "Check the stacks' files", "run": "railhead config check"},
         {
-            "name": "Plan each stack by the real engine, with the policies",
-            "run": 'for file in stacks/Pulumi.*.yaml; do railhead plan "$file" || exit; done',
+            "name": "Say what the pull request would lose",
+            "run": "railhead review --base origin/${{ github.base_ref }} "
+            '--markdown "$GITHUB_STEP_SUMMARY"',
         },
     ]
     jobs = {"review": {"runs-on": "ubuntu-latest", "timeout-minutes": 20, "steps": steps}}

@@ -250,4 +250,4 @@ def test_the_workflow_is_read_by_others(installed: Environment, tmp_path: Path) 
     workflow = yaml.safe_load((own.folder / ".github/workflows/review.yml").read_text())
     assert workflow["on"] == {"pull_request": {}}
     commands = [step["run"] for step in workflow["jobs"]["review"]["steps"] if "run" in step]
-    assert any("railhead plan" in command for command in commands)
+    assert any("railhead review --base" in command for command in commands)

@@ -1,0 +1,132 @@
+"""A release: built twice and equal, and refused when something of it was changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from railhead.base.errors import ExitCode
+from railhead.base.version import __version__
+from railhead.cli import run
+from railhead.cli.release import DISTRIBUTIONS, SUMS
+from tests.wheels import FOLDERS, REPO
+from tools import release
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    into = tmp_path_factory.mktemp("dist")
+    subprocess.run(
+        [sys.executable, "tools/release.py", __version__, "--into", str(into)],
+        cwd=REPO,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(REPO)},
+        check=True,
+        capture_output=True,
+    )
+    return into / __version__
+
+
+def test_a_release_is_whole(released: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["verify-release", str(released)]) == ExitCode.OK
+    assert "wrong" not in capsys.readouterr().out
+    assert set(release.FOLDERS) == set(DISTRIBUTIONS) == set(FOLDERS)
+    assert len(list(released.glob("*.whl"))) == len(list(released.glob("*.tar.gz"))) == 4
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_an_sbom_has_the_pinned_parts(released: Path, name: str) -> None:
+    bill = json.loads((released / f"{name}-{__version__}.cdx.json").read_text())
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
+    assert bill["metadata"]["component"]["purl"] == f"pkg:pypi/{name}@{__version__}"
+    purls = [part["purl"] for part in bill["components"]]
+    assert len(purls) == len(set(purls))
+    assert bill["dependencies"][0]["dependsOn"] == purls
+    if name != "railhead-diagnose":
+        assert any(purl.startswith("pkg:pypi/pydantic@2.") for purl in purls)
+
+
+def _resealed(folder: Path) -> None:
+    """Write checksums that fit, as a person who changes a release would."""
+    files = sorted(path for path in folder.iterdir() if path.name != SUMS)
+    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
+    (folder / SUMS).write_text("".join(lines))
+
+
+def _changed(folder: Path) -> None:
+    path = next(folder.glob("railhead_lab*.whl"))
+    path.write_bytes(path.read_bytes() + b"\n")
+
+
+def _changed_and_resealed(folder: Path) -> None:
+    _changed(folder)
+    _resealed(folder)
+
+
+def _lost(folder: Path) -> None:
+    next(folder.glob("railhead_accept*.whl")).unlink()
+
+
+def _added(folder: Path) -> None:
+    (folder / "install.sh").write_text("#!/bin/sh\n")
+
+
+def _another_sbom(folder: Path) -> None:
+    shutil.copy(
+        folder / f"railhead-lab-{__version__}.cdx.json",
+        folder / f"railhead-{__version__}.cdx.json",
+    )
+    _resealed(folder)
+
+
+@pytest.mark.parametrize(
+    ("edit", "reported"),
+    [
+        (_changed, "py3-none-any.whl: was changed"),
+        (_changed_and_resealed, f"railhead-lab-{__version__}.cdx.json: is of another"),
+        (_lost, "py3-none-any.whl: is missing"),
+        (_added, "install.sh: is not in the release"),
+        (_another_sbom, "cdx.json: is of another railhead-"),
+    ],
+)
+def test_a_changed_release_is_refused(
+    released: Path,
+    tmp_path: Path,
+    edit: Callable[[Path], None],
+    reported: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = shutil.copytree(released, tmp_path / "release")
+    edit(folder)
+    assert run(["verify-release", str(folder)]) == ExitCode.REFUSED
+    assert reported in capsys.readouterr().out
+
+
+def test_differing_builds_are_told(tmp_path: Path) -> None:
+    for name, text in (("one", "a"), ("other", "b")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "same").write_text("same")
+        (tmp_path / name / "wheel").write_text(text)
+    (tmp_path / "one" / "more").write_text("")
+    assert release.differing(tmp_path / "one", tmp_path / "other") == ["more", "wheel"]
+
+
+def test_another_version_than_the_sources_is_refused() -> None:
+    done = subprocess.run(
+        [sys.executable, "tools/release.py", "9.9.9"],
+        cwd=REPO,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(REPO)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == ExitCode.BAD_INPUT
+    assert f"the sources are version {__version__}, not '9.9.9'" in done.stderr
