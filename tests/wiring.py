@@ -316,7 +316,7 @@ def plan(
 ) -> Plan:
     """Return a job of it; ``more`` are other fields of its file."""
     text = f"name: {name}\nnodes: {nodes}\nframework: {framework}\n"
-    text += "command: [train.py, '--lr', $(X)]\n"
+    text += "" if "command" in (more or {}) else "command: [train.py, '--lr', $(X)]\n"
     if processes is not None:
         text += f"processes_per_node: {processes}\n"
     text += yaml.safe_dump(dict(more)) if more else ""

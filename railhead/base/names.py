@@ -35,6 +35,9 @@ PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 REQUIRED_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
 PREFERRED_TOPOLOGY = "kueue.x-k8s.io/podset-preferred-topology"
 UNCONSTRAINED_TOPOLOGY = "kueue.x-k8s.io/podset-unconstrained-topology"
+# Two pod sets of this name are placed within one domain, one of them of a single pod; without ranks
+# within it, so it is for required levels alone (pkg/cache/scheduler/tas_flavor_snapshot.go).
+GROUPED_TOPOLOGY = "kueue.x-k8s.io/podset-group-name"
 # Kueue adds it to every pod of a workload that it admitted.
 PODSET_LABEL = "kueue.x-k8s.io/podset"
 # On the pods of a runtime's jobs where their scheduler marks none of them by itself.

@@ -16,6 +16,7 @@ from railhead.machines.machine import Machine
 from railhead.model.borrowing import borrowable, sources
 from railhead.model.capacity import beside
 from railhead.model.cluster import HOSTNAME_LEVEL, Cluster
+from railhead.model.restarts import lasting
 from railhead.platform.registry import PLATFORMS
 
 GIB = 2**30
@@ -79,12 +80,22 @@ def _pools(cluster: Cluster) -> Iterator[Problem]:
 def _runtimes(cluster: Cluster) -> Iterator[Problem]:
     platform = PLATFORMS[cluster.platform.kind]
     machines = _machines(cluster)
+    pools = {pool.name: pool for pool in cluster.pools}
     for path, runtime in each(cluster.runtimes, "runtimes"):
         tag = runtime.image.rpartition("/")[2].partition("@")[0].partition(":")[2]
         if runtime.grace_seconds < _SHORT_GRACE:
             yield (
                 f"{path}.grace_seconds",
                 f"is {runtime.grace_seconds}: a job that ends has no moment to save anything",
+            )
+        gpus = machines[runtime.pool].gpus * pools[runtime.pool].nodes
+        said = "gang" in runtime.restarts.model_fields_set
+        if said and 0 < runtime.restarts.gang < (wanted := lasting(gpus)):
+            yield (
+                f"{path}.restarts.gang",
+                f"is {runtime.restarts.gang}: of jobs on all {gpus} GPUs of the pool one in a "
+                f"hundred and more is interrupted more often within 30 days; {wanted} is enough "
+                "for the others",
             )
         if "@" not in runtime.image and _MOVING.fullmatch(tag.lower()):
             yield f"{path}.image", f"tag {tag!r} is moved from image to image; take a version"

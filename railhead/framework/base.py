@@ -7,7 +7,7 @@ interface; none of them names a framework.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,12 @@ NODES = "RAILHEAD_NODES"
 PROGRAMS = "railhead.framework.programs"
 #: What Trainer's own policies take (v2.1.0, pkg/constants), and so everything here.
 PORT = 29500
+
+
+class Expanded(str):
+    """A word of a command whose ``$(NAME)`` the kubelet expands; all others reach the program."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,14 +169,24 @@ class Framework(ABC):
         del program
         return None
 
+    def instead(self, words: Sequence[str]) -> tuple[str, ...]:
+        """Return the command that does what ``words`` do, by the launcher; empty if none does."""
+        del words
+        return ()
+
     def problems(self, words: Sequence[str], gang: Gang, gpus: int) -> list[tuple[str, str]]:
         """Return what cannot work in a job's command on pods with ``gpus``, as texts with fixes."""
         del words, gang, gpus
         return []
 
-    def taken_along(self, names: Iterable[str]) -> dict[str, str]:
-        """Return the settings that pass these variables of the first pod to the other pods."""
+    def passed_on(self, words: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
+        """Return the words that also pass these variables of the first pod to the other pods."""
         del names
+        return tuple(words)
+
+    def saving(self, seconds: int) -> dict[str, str]:
+        """Return the variables by which processes that must end have so long to save their work."""
+        del seconds
         return {}
 
     def job_set(self, job: Mapping[str, Any], nodes: int) -> dict[str, Any]:

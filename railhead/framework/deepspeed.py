@@ -16,16 +16,23 @@ class DeepSpeed(Torch):
     """DeepSpeed by torchrun."""
 
     def problems(self, words: Sequence[str], gang: Gang, gpus: int) -> list[tuple[str, str]]:
-        """Refuse DeepSpeed's own launcher, which needs ssh and a hostfile; pods have neither."""
-        del gang, gpus
-        if words[0].rpartition("/")[2] != "deepspeed" or "--no_ssh" in words:
+        """Refuse DeepSpeed's own launcher, which needs ssh, or a file of hosts and a rank.
+
+        It sets what torchrun sets (deepspeed/launcher/launch.py); the configuration is the
+        program's own argument, so nothing is lost.
+        """
+        del gpus
+        if gang.nodes == 1 or not any(
+            word.rpartition("/")[2] == "deepspeed" for word in words[:-1]
+        ):
             return []
+        command = " ".join(self.instead(words)) or "torchrun, your program and its arguments"
         return [
             (
-                "`deepspeed` starts the other nodes' processes over ssh, which pods do not serve",
-                "name the Python file as the command's first word: torchrun starts it in each pod "
-                "(docs of DeepSpeed 0.19.8, docs/_tutorials/getting-started.md, "
-                "`init_distributed`); or say --no_ssh",
+                "`deepspeed` finds nodes by a file of hosts, and starts them over ssh or, with "
+                "--no_ssh, by a --node_rank that differs from pod to pod; pods have neither",
+                f"write `{command}`, which sets the same variables (DeepSpeed 0.19.8, "
+                "docs/_tutorials/getting-started.md, `init_distributed`)",
             )
         ]
 

@@ -1,13 +1,14 @@
 """MPI by Open MPI's mpirun: the first pod starts the others' processes over ssh.
 
 As Trainer's MPI policy has it: a launcher that is a node too, pods of sshd, a key of the job's own,
-and a hostfile. sshd gives a process none of its container's variables, so mpirun gets a list of
-those to pass on.
+and a hostfile. sshd gives a process none of its container's variables: a runtime says the fabric's
+to sshd, and launch says a job's to mpirun.
 """
 
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,9 @@ HOME = "/home/mpiuser"
 SSH_PORT = 2222
 SSHD = ("/usr/sbin/sshd", "-De", "-f", f"{HOME}/.sshd_config")
 _HOSTFILE = "/etc/mpi/hostfile"
-_STARTERS = ("mpirun", "mpiexec", "horovodrun")
+_MPIRUN = ("mpirun", "mpiexec")
+# Horovod's own passes on all variables (horovod 0.28.1, horovod/runner/mpi_run.py).
+_STARTERS = (*_MPIRUN, "horovodrun")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,9 +63,19 @@ class Mpi(Framework):
             "OMPI_COMM_WORLD_LOCAL_SIZE": str(gang.processes),
         }
 
-    def taken_along(self, names: Iterable[str]) -> dict[str, str]:
-        """mpirun(1) of 4.1: the list of ``-x``, as a parameter in a variable."""
-        return {"OMPI_MCA_mca_base_env_list": ";".join(sorted(set(names)))}
+    def passed_on(self, words: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
+        """Add mpirun's ``-x`` for each variable that the words do not pass on themselves.
+
+        Not by ``OMPI_MCA_mca_base_env_list``: beside any ``-x`` mpirun ends with it (Open MPI
+        4.1.4, orte/tools/orterun/help-orterun.txt, orterun:conflict-env-set).
+        """
+        at = next((n for n, word in enumerate(words) if word.rpartition("/")[2] in _MPIRUN), None)
+        if at is None or any("mca_base_env_list" in text for text in (*words, *names)):
+            return tuple(words)
+        pairs = itertools.pairwise(words)
+        given = {name.partition("=")[0] for option, name in pairs if option == "-x"}
+        added = (word for name in sorted(set(names) - given) for word in ("-x", name))
+        return (*words[: at + 1], *added, *words[at + 1 :])
 
     def start(self, words: Sequence[str], gang: Gang) -> tuple[str, ...]:
         """Return one process a slot of the hostfile, unless the words are a launcher's own."""
@@ -79,7 +92,7 @@ class Mpi(Framework):
         (container,) = (
             c for c in server["template"]["spec"]["containers"] if c["name"] == self.container
         )
-        container["command"] = list(SSHD)
+        container["command"] = [*SSHD, *_set_env(container.get("env", ()))]
         container["readinessProbe"] = {"tcpSocket": {"port": SSH_PORT}, "periodSeconds": 2}
         launcher = copy.deepcopy(dict(job))
         inside = launcher["template"]["spec"]
@@ -95,6 +108,16 @@ class Mpi(Framework):
                 },
             ],
         }
+
+
+def _set_env(entries: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return sshd's option by which what it starts has the fabric's variables, as its pod does.
+
+    sshd_config(5) of OpenSSH 7.8 and newer, SetEnv; a launcher's ``-x`` wins over it.
+    """
+    pairs = (f"{e['name']}={e['value']}" for e in entries if '"' not in e.get("value", '"'))
+    text = " ".join(f'"{pair}"' for pair in pairs)
+    return ("-o", f"SetEnv={text}") if text else ()
 
 
 def named(image: str) -> dict[str, Any]:

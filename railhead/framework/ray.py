@@ -1,6 +1,6 @@
 """Ray: a cluster of the job's own pods, the head in the first, on which the program runs.
 
-A worker pod ends well when the head is gone: whether the job went well is the program's to say.
+A worker pod ends well once the head says that the program did; if its Ray ends before, it fails.
 """
 
 from __future__ import annotations
@@ -9,46 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from railhead.framework.base import NODE_RANK, NODES, Framework, Gang
+from railhead.base.programs import program
+from railhead.framework.base import NODE_RANK, NODES, PROGRAMS, Framework, Gang
 
 if TYPE_CHECKING:
     from railhead.catalog.versions import Combination
 
 #: Ray's own port for its head (ray start --help, 2.60).
 _PORT = 6379
-# Ports of Ray's agents, which would choose their own, and be abandoned if they take 15 s to report
-# them (ray-project/ray issue 65983); a pod has its ports for itself.
-_AGENTS = (
-    "--dashboard-agent-listen-port=6380 --dashboard-agent-grpc-port=6381"
-    " --runtime-env-agent-port=6382 --metrics-export-port=6383"
-)
-# Does the head's server listen; `ray health-check` is no public interface and takes 40 s to say no.
-_ASK = (
-    'import os, socket; host, port = os.environ["RAY_HEAD"].rsplit(":", 1); '
-    "socket.create_connection((host, int(port)), 10)"
-)
-# A fixed text: the job's words are its arguments, and never part of it.
-_SCRIPT = f"""\
-start() {{ ray start "$@" {_AGENTS} --disable-usage-stats; }}
-if [ "$RAILHEAD_NODE_RANK" = 0 ]; then
-  start --head --port="$RAY_PORT" || exit 1
-  "$@"
-  code=$?
-  ray stop
-  exit $code
-fi
-until start --address="$RAY_HEAD"; do
-  tries=$((${{tries:-0}} + 1))
-  [ "$tries" -lt 60 ] || exit 1
-  sleep 2
-done
-gone=0
-while [ "$gone" -lt 3 ]; do
-  sleep 2
-  if python3 -c '{_ASK}' 2>/dev/null; then gone=0; else gone=$(($gone + 1)); fi
-done
-exit 0
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,9 +37,11 @@ class Ray(Framework):
         }
 
     def start(self, words: Sequence[str], gang: Gang) -> tuple[str, ...]:
-        """Return each pod joins the cluster; the program runs on the head."""
-        program = super().start(words, gang)
-        return ("sh", "-c", _SCRIPT, "ray", *program)
+        """Have each pod join the cluster, and the program run on the head.
+
+        See :mod:`railhead.framework.programs.ray`.
+        """
+        return ("python3", "-c", program(PROGRAMS, "ray.py"), *super().start(words, gang))
 
 
 _WIRED = ("RAY_ADDRESS", "RAY_HEAD", "RAY_PORT")

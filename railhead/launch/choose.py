@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from railhead.base.errors import InputError, did_you_mean
 from railhead.base.names import (
+    GROUPED_TOPOLOGY,
     PREFERRED_TOPOLOGY,
     REQUIRED_TOPOLOGY,
     UNCONSTRAINED_TOPOLOGY,
@@ -188,6 +189,16 @@ def choose_priority(job: JobFile, contract: ClusterContract, queue: Queue | None
 _PLACEMENTS = (REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY, UNCONSTRAINED_TOPOLOGY)
 
 
+def grouped(level: str, roles: bool) -> dict[str, str]:
+    """Return the annotations that keep all pods within one value of ``level``, also of two roles.
+
+    Kueue places each role for itself unless they are a group (v0.16.2,
+    pkg/cache/scheduler/tas_flavor_snapshot.go, FindTopologyAssignmentsForFlavor).
+    """
+    group = {GROUPED_TOPOLOGY: "gang"} if roles else {}
+    return {REQUIRED_TOPOLOGY: level} | group
+
+
 def choose_placement(
     job: JobFile, contract: ClusterContract, runtime: Runtime
 ) -> dict[str, str] | None:
@@ -212,8 +223,11 @@ def choose_placement(
         return kept | {UNCONSTRAINED_TOPOLOGY: "true"}
     wanted, levels = second or first, contract.topology_levels
     results = [level for level in levels if wanted in (level, level.rpartition("/")[2])]
+    if len(results) == 1 and second:
+        return kept | {PREFERRED_TOPOLOGY: results[0]}
     if len(results) == 1:
-        return kept | {PREFERRED_TOPOLOGY if second else REQUIRED_TOPOLOGY: results[0]}
+        framework = framework_of(runtime)
+        return kept | grouped(results[0], framework is not None and bool(framework.servers))
     short = [level.rpartition("/")[2] for level in levels]
     names = [s if short.count(s) == 1 else level for s, level in zip(short, levels, strict=True)]
     raise InputError(

@@ -220,7 +220,7 @@ def _program(asked: _Asked) -> Iterator[Derived]:
             origin=f"framework {plan.framework.name}",
             why=f"{given[0]!r} gets its launcher and its place in {WORKSPACE}"
             if given[0].endswith(".py")
-            else f"so that {given[0]!r} ends with what its processes ended with",
+            else f"{given[0]!r} gets what the job's other nodes must know, or be known by",
         )
     yield asked.row(
         "verify",

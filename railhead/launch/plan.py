@@ -257,9 +257,9 @@ def _started(
     _check_framework(framework, words, gang, choice.share.gpus)
     every = framework.wiring(gang) | {NODES: str(job.nodes)}
     wiring = {name: value for name, value in every.items() if name in runtime.told}
-    wiring |= framework.taken_along([*runtime.environment, *env])
     proof = prove(framework, gang, contract.fabric) if job.verify else None
-    return framework.start(words, gang), wiring, proof
+    names = [*runtime.environment, *env, *job.secrets]
+    return framework.passed_on(framework.start(words, gang), names), wiring, proof
 
 
 def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContract) -> Plan:

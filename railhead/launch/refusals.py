@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePosixPath as Path
@@ -14,7 +14,7 @@ from railhead.base.errors import InputError, PrerequisiteError, choices
 from railhead.base.switching import changed
 from railhead.contract import ClusterContract, Queue, Runtime, Share, Switch
 from railhead.framework import FRAMEWORKS
-from railhead.framework.base import Gang
+from railhead.framework.base import Framework, Gang
 from railhead.launch.choose import (
     choose_placement,
     choose_priority,
@@ -213,7 +213,8 @@ def _check_launcher(job: JobFile, runtime: Runtime) -> None:
     """Refuse a command without a launcher, by which every node would train alone and complete."""
     if job.nodes == 1 or job.launcher or runtime.launches is None:
         return
-    framework, item = framework_of(runtime), Gang(job=job.name, hosts=(job.name,), processes=1)
+    framework = framework_of(runtime)
+    item = Gang(job=job.name, hosts=(job.name,) * job.nodes, processes=1)
     started = framework.start(job.command, item) if framework else job.command
     words, shown = " ".join(started), repr(job.command[0])
     alone = re.search(runtime.alone, words) if runtime.alone else None
@@ -227,10 +228,18 @@ def _check_launcher(job: JobFile, runtime: Runtime) -> None:
     raise InputError(
         f"command: {problem}: each of the {job.nodes} nodes would train alone, in a world of its "
         "own, and the job complete",
-        remedy=f"begin it with {runtime.launcher} and leave size and addresses to the runtime; or "
+        remedy=f"{_instead(framework, job.command, runtime)}; or "
         "write `launcher: own` if it starts its processes in a way that cannot be seen from here, "
         "or `launcher: none` if each node is to work by itself; or ask for one node",
     )
+
+
+def _instead(framework: Framework | None, words: Sequence[str], runtime: Runtime) -> str:
+    """Return what to write in place of a command that starts no world of the job's size."""
+    command = framework.instead(words) if framework else ()
+    if not command:
+        return f"begin it with {runtime.launcher} and leave size and addresses to the runtime"
+    return f"write `{' '.join(command)}`, and leave size and addresses to the runtime"
 
 
 def mounted(runtime: Runtime) -> list[str]:

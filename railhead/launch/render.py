@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from railhead.base.errors import InputError
 from railhead.base.names import TRAINER_API
+from railhead.framework.base import Expanded
 from railhead.launch.job import MAX_FILES_BYTES, WORKSPACE, Payload
 from railhead.launch.patches import placed
 from railhead.launch.plan import Plan
@@ -29,8 +31,11 @@ SHM_VOLUME = "railhead-shm"
 def literal(text: str) -> str:
     """Protect text from the kubelet, which expands ``$(NAME)`` in commands and environments.
 
-    The kubelet turns ``$$`` into ``$`` (k8s.io/kubernetes/third_party/forked/golang/expansion).
+    The kubelet turns ``$$`` into ``$`` (k8s.io/kubernetes/third_party/forked/golang/expansion). A
+    word that is :class:`~railhead.framework.base.Expanded` is meant for it.
     """
+    if isinstance(text, Expanded):
+        return str(text)
     return re.sub(r"\$(?=[$(])", "$$", text)
 
 
@@ -231,7 +236,19 @@ _WHICH = tuple(
 
 
 def train_job(plan: Plan) -> Object:
-    """Return the TrainJob (trainer.kubeflow.org/v1alpha1) of a plan."""
+    """Return the TrainJob (trainer.kubeflow.org/v1alpha1) of a plan.
+
+    Raises:
+        InputError: the job's image would not reach all of its pods.
+    """
+    if plan.image is not None and len(plan.pods_of) > 1:
+        raise InputError(
+            f"image: {plan.image!r} would reach the first pod alone, and the others' processes run "
+            "in the runtime's: Trainer gives a job's image to its launcher (v2.1.0, "
+            "pkg/runtime/framework/plugins/jobset/builder.go, Trainer)",
+            remedy="leave it out, name a runtime of that image, or have the job written as another "
+            "kind, such as --api mpijob",
+        )
     words = (*plan.keeping, *plan.words)
     trainer: Object = {
         "command": [literal(words[0])],

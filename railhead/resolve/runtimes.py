@@ -234,11 +234,11 @@ def _environment(config: RuntimeConfig, framework: Framework, wired: Wiring) -> 
     of_image = {v.name: v.value for v in image.environment} if image else {}
     # An image's own PYTHONPATH cannot be known, and is replaced: the stack sets it if needed.
     python = {"PYTHONPATH": PYTHON_DIRECTORY} if framework.python else {}
-    own = dict(framework.unwired) | python | of_image | dict(config.environment)
+    saving = framework.saving(config.grace_seconds)
+    own = dict(framework.unwired) | saving | python | of_image | dict(config.environment)
     if python and own["PYTHONPATH"] != PYTHON_DIRECTORY:
         own["PYTHONPATH"] += f":{PYTHON_DIRECTORY}"
-    every = dict(wired.environment) | own
-    return MappingProxyType(every | framework.taken_along(every))
+    return MappingProxyType(dict(wired.environment) | own)
 
 
 def _own_number(framework: Framework) -> list[dict[str, Any]]:

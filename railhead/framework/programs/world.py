@@ -1,19 +1,29 @@
-"""Ends processes of PyTorch that train in a world of another size than the job asked for.
+"""Keeps PyTorch's processes in the world that the job asked for, and passes on their exit codes.
 
 PyTorch calls :func:`watch` at the end of its own import, as it does all entry points of the group
 ``torch.backends`` (torch/__init__.py, ``_import_device_backends``, 2.5 and newer), if the
-pod's PYTHONPATH has one. From then on the first step of any optimizer ends a process that trains in
-no world, or in one of another size than the pod's variables say, whatever has started it.
+pod's PYTHONPATH has one. So it runs in every process, whatever has started it: in a launcher, also
+one by a path, by uv, conda, a shell or a profiler, and in those that train.
+
+torchrun's own process exits with 1 for any code of its processes (torch 1.13 to 2.15:
+ChildFailedError leaves torch/distributed/run.py), so a runtime's failure policy could not tell bad
+input from a dead process. Here it exits with theirs. The first step of any optimizer ends a process
+that trains in no world, or in one of another size than the pod's variables say.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
+import time
 from typing import Any
 
 # A wrong command line, as sysexits has it: a runtime starts nothing again after it.
 WRONG_WORLD = 64
+# When one process is gone, those of other pods die too. As they are not the cause, they exit later.
+LATER_SECONDS = 5.0
+_SIZE = r"--{}(?:=|$)(.*)"
 
 
 def wrong_world(nodes: str, processes: str, built: int) -> str:
@@ -43,6 +53,44 @@ def wrong_world(nodes: str, processes: str, built: int) -> str:
     )
 
 
+def wrong_launch(words: list[str], nodes: str, processes: str, asked: str) -> str:
+    """Return what is wrong with the world that torchrun would build; empty if it is as requested.
+
+    Args:
+        words: torchrun's arguments, which win over the variables (argparse_util.py).
+        nodes: PET_NNODES.
+        processes: PET_NPROC_PER_NODE.
+        asked: processes of all nodes that the job asked for; empty if it does not say.
+    """
+    end = next((at for at, word in enumerate(words) if word.endswith(".py")), len(words))
+    size = {"nnodes": nodes, "nproc.per.node": processes}
+    for name in size:
+        for at, word in enumerate(words[:end]):
+            if match := re.match(_SIZE.format(name), word):
+                size[name] = match[1] or "".join(words[at + 1 : at + 2])
+    nodes, processes = size.values()
+    if not (nodes.isdigit() and processes.isdigit() and asked.isdigit()):
+        return ""
+    built = int(nodes) * int(processes)
+    if built == int(asked):
+        return ""
+    return (
+        f"{nodes} nodes with {processes} processes each make a world of {built}, the job asked for "
+        f"{asked}: leave --nproc-per-node out, or give the job as many processes_per_node"
+    )
+
+
+def code_of(codes: list[int]) -> tuple[int, bool]:
+    """Return the exit code for the failed processes' codes, and whether it has a meaning.
+
+    A code that a program chose wins over 1, which any exception gives, and over signals (negative).
+    """
+    chosen = next((code for code in codes if code > 1), None)
+    if chosen is not None:
+        return chosen, True
+    return (128 - codes[0] if codes[0] < 0 else codes[0]), False
+
+
 def before_step(*_: Any) -> None:
     """Check the world; every optimizer calls this before each of its steps."""
     from torch import distributed
@@ -54,17 +102,53 @@ def before_step(*_: Any) -> None:
         distributed.get_world_size() if joined else 0,
     )
     if wrong:
-        sys.stdout.flush()
-        sys.stderr.write(f"error: {wrong}\n")
-        sys.stderr.flush()
-        # No handler of the job's may take it for something else.
-        os._exit(WRONG_WORLD)
+        _end(wrong)
+
+
+def _end(wrong: str) -> None:
+    sys.stdout.flush()
+    sys.stderr.write(f"error: {wrong}\n")
+    sys.stderr.flush()
+    # No handler of the job's may take it for something else.
+    os._exit(WRONG_WORLD)
+
+
+def _pass_on_codes() -> None:
+    """Have a launcher exit with its processes' code; Python takes a hook's SystemExit as its own.
+
+    Python 3.8 to 3.14, Python/pythonrun.c, _PyErr_PrintEx.
+    """
+    shown = sys.excepthook
+
+    def hook(kind: Any, error: Any, trace: Any) -> None:
+        shown(kind, error, trace)
+        if kind.__name__ != "ChildFailedError":
+            return
+        first = error.get_first_failure()[1].exitcode
+        codes = [first, *(failure.exitcode for failure in error.failures.values())]
+        code, chosen = code_of(codes)
+        if not chosen and os.environ.get("PET_NNODES", "1") not in ("1", "1:1"):
+            time.sleep(LATER_SECONDS)
+        sys.exit(code)
+
+    sys.excepthook = hook
+
+
+def _is_torchrun() -> bool:
+    """Return whether this process is torchrun; ``python -m`` shows its module nowhere else."""
+    module = "torch.distributed.run" in getattr(sys, "orig_argv", ())
+    return sys.argv[0].rpartition("/")[2] == "torchrun" or (sys.argv[0] == "-m" and module)
 
 
 def watch() -> None:
-    """Have PyTorch call :func:`before_step`. It must not raise: PyTorch would not load."""
+    """Have PyTorch and Python call the above. It must not raise: PyTorch would not load."""
+    _pass_on_codes()
     if os.environ.get("RAILHEAD_LAUNCHER") == "none":
         return
+    if _is_torchrun():
+        names = ("PET_NNODES", "PET_NPROC_PER_NODE", "RAILHEAD_WORLD_SIZE")
+        if wrong := wrong_launch(sys.argv[1:], *(os.environ.get(name, "") for name in names)):
+            _end(wrong)
     try:
         from torch.optim.optimizer import register_optimizer_step_pre_hook
     except ImportError:

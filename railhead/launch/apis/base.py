@@ -121,8 +121,7 @@ class Api(ABC):
         wiring = framework.wiring(plan.gang(self.hosts(plan)))
         if NODES in framework.rendezvous:
             wiring |= {NODES: str(plan.nodes)}
-        along = framework.taken_along([*(e["name"] for e in own), *plan.env])
-        set_there = {*framework.controller.get(self.name, ()), *wiring, *along, NODE_RANK}
+        set_there = {*framework.controller.get(self.name, ()), *wiring, NODE_RANK}
         kept = [e for e in own if e["name"] not in {*set_there, *plan.env}]
         number: list[dict[str, Any]] = []
         if self.index is not None:
@@ -138,7 +137,7 @@ class Api(ABC):
             *kept,
             *({"name": name, "value": literal(value)} for name, value in plan.env.items()),
             *(from_secret(name, source) for name, source in plan.secrets.items()),
-            *({"name": name, "value": value} for name, value in (ours | along).items()),
+            *({"name": name, "value": value} for name, value in ours.items()),
         ]
 
     def metadata(self, plan: Plan) -> Object:

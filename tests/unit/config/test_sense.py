@@ -873,6 +873,14 @@ EDGES: dict[str, tuple[str, list[Any], dict[Any, str]]] = {
         [10],
         {9: "is 9: a job that ends has no moment to save anything"},
     ),
+    "runtimes[0].restarts.gang": (
+        "aws-p5-prod",
+        [0, 6, 1000],
+        {
+            5: "is 5: of jobs on all 128 GPUs of the pool one in a hundred and more is "
+            "interrupted more often within 30 days; 6 is enough for the others"
+        },
+    ),
     "runtimes[0].image": (
         "aws-p5-prod",
         [

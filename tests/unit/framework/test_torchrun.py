@@ -1,158 +1,210 @@
-"""torchrun's exit code is its processes' own, and its world the one that was asked for."""
+"""Commands that start torchrun are taken as they are, and exit with their processes' code."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from railhead.base.errors import InputError
 from railhead.framework import FRAMEWORKS
 from railhead.framework.base import Gang
-from railhead.framework.programs import torchrun
+from railhead.framework.programs import world
+from railhead.launch.apis import apis
+from railhead.launch.job import parse_job
+from railhead.launch.plan import Plan, make_plan
+from railhead.launch.render import train_job
 from railhead.model.restarts import HOPELESS
+from tests.wiring import contract
 
-ONE = Gang(job="a", hosts=("a-node-0-0.a",), processes=2)
-
+TWO = Gang(job="a", hosts=("a-node-0-0.a", "a-node-0-1.a"), processes=4)
+#: A torch whose launcher's processes end with the codes in CODES.
+TORCH = {
+    "torch/__init__.py": "from importlib.metadata import entry_points\n"
+    "for item in entry_points(group='torch.backends'):\n    item.load()()\n",
+    "torch/optim/__init__.py": "",
+    "torch/optim/optimizer.py": "HOOKS = []\nregister_optimizer_step_pre_hook = HOOKS.append\n",
+    "torch/distributed/__init__.py": "",
+    "torch/distributed/run.py": """
+import os
+from types import SimpleNamespace
 
 class ChildFailedError(Exception):
-    """Torch's error of this name: what failed, by rank."""
+    failures = {n: SimpleNamespace(exitcode=int(code))
+                for n, code in enumerate(os.environ.get("CODES", "").split())}
 
-    def __init__(self, *codes: int) -> None:
-        super().__init__("torchrun FAILED")
-        self.failures = {rank: SimpleNamespace(exitcode=code) for rank, code in enumerate(codes)}
-
-    def get_first_failure(self) -> tuple[int, SimpleNamespace]:
+    def get_first_failure(self):
         return 0, self.failures[0]
 
+if ChildFailedError.failures:
+    raise ChildFailedError("torchrun FAILED")
+print("ran")
+""",
+}
 
-@pytest.fixture
-def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    results: list[float] = []
-    monkeypatch.setattr(torchrun, "time", SimpleNamespace(sleep=results.append))
-    return results
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Packages that a pod's Python imports, and a torchrun as pip installs it."""
+    result = tmp_path_factory.mktemp("site")
+    for path, text in (TORCH | dict(FRAMEWORKS["torch"].python)).items():
+        (result / path).parent.mkdir(parents=True, exist_ok=True)
+        (result / path).write_text(text.replace("SECONDS = 5.0", "SECONDS = 0.0"))
+    (result / "torchrun").write_text(f"#!{sys.executable}\nimport torch, torch.distributed.run\n")
+    (result / "torchrun").chmod(0o755)
+    return result
 
 
-def torch_that(monkeypatch: pytest.MonkeyPatch, *codes: int, nodes: str = "2") -> list[list[str]]:
-    """Install a torch whose processes end with these codes, or well; return its list of runs."""
-    runs: list[list[str]] = []
-
-    def main(words: list[str]) -> None:
-        runs.append(words)
-        if codes:
-            raise ChildFailedError(*codes)
-
-    run = ModuleType("torch.distributed.run")
-    run.__dict__.update(
-        main=main,
-        parse_args=lambda _: SimpleNamespace(nnodes=nodes, nproc_per_node="2"),
-        parse_min_max_nnodes=lambda text: (int(text.split(":")[0]), int(text.split(":")[-1])),
-        determine_local_world_size=int,
+def ended(site: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    every = {"PATH": f"{site}:{os.environ['PATH']}", "PYTHONPATH": str(site)} | environment
+    return subprocess.run(
+        words, env=every, capture_output=True, text=True, timeout=120, check=False
     )
-    errors = ModuleType("torch.distributed.elastic.multiprocessing.errors")
-    errors.__dict__["ChildFailedError"] = ChildFailedError
-    distributed = ModuleType("torch.distributed")
-    distributed.__dict__["run"] = run
-    for module in (ModuleType("torch"), distributed, run, errors):
-        monkeypatch.setitem(sys.modules, module.__name__, module)
-    for name in ("elastic", "elastic.multiprocessing"):
-        whole = f"torch.distributed.{name}"
-        monkeypatch.setitem(sys.modules, whole, ModuleType(whole))
-    return runs
-
-
-@pytest.mark.parametrize("code", [2, 64, 66, 255])
-def test_a_chosen_code_is_the_jobs_at_once(
-    monkeypatch: pytest.MonkeyPatch, slept: list[float], code: int
-) -> None:
-    torch_that(monkeypatch, code)
-    assert torchrun.main(["train.py"]) == code
-    assert slept == []
-
-
-def test_a_chosen_code_wins_over_what_dies_of_it(
-    monkeypatch: pytest.MonkeyPatch, slept: list[float]
-) -> None:
-    torch_that(monkeypatch, 1, -6, 64)
-    assert torchrun.main(["train.py"]) == 64
-    assert slept == []
-
-
-@pytest.mark.parametrize(("codes", "said"), [((1,), 1), ((-9, 1), 137), ((1, -9), 1)])
-def test_silent_failure_waits_for_other_pods(
-    monkeypatch: pytest.MonkeyPatch, slept: list[float], codes: tuple[int, ...], said: int
-) -> None:
-    torch_that(monkeypatch, *codes)
-    assert torchrun.main(["train.py"]) == said
-    assert slept == [torchrun.LATER_SECONDS]
-    torch_that(monkeypatch, *codes, nodes="1")
-    assert torchrun.main(["train.py"]) == said
-    assert slept == [torchrun.LATER_SECONDS], "a job of one node has nobody to wait for"
-
-
-def test_success_exits_zero(monkeypatch: pytest.MonkeyPatch, slept: list[float]) -> None:
-    runs = torch_that(monkeypatch)
-    assert torchrun.main(["--tee", "3", "train.py", "--steps=2"]) == 0
-    assert runs == [["--tee", "3", "train.py", "--steps=2"]]
-    assert slept == []
 
 
 @pytest.mark.parametrize(
-    ("nodes", "asked", "built"),
+    "start",
     [
-        ("2", "4", True),
-        ("1", "4", False),
-        ("2", "2", False),
-        ("2", None, True),
+        ["torchrun", "train.py"],
+        ["sh", "-c", "torchrun train.py"],
+        [sys.executable, "-m", "torch.distributed.run", "train.py"],
+    ],
+    ids=["torchrun", "a shell", "a module"],
+)
+def test_any_way_to_torchrun_exits_with_a_chosen_code(site: Path, start: list[str]) -> None:
+    for codes, code in (("42", 42), ("1 -6 64", 64), ("1", 1), ("-9 1", 137), ("", 0)):
+        done = ended(site, *start, CODES=codes)
+        assert done.returncode == code, done.stderr
+        assert ("torchrun FAILED" in done.stderr) is bool(codes)
+
+
+def test_codes_without_a_meaning_wait_for_other_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    monkeypatch.setattr(sys, "excepthook", lambda *_: None)
+
+    class ChildFailedError(Exception):
+        failures: dict[int, object] = {}  # noqa: RUF012 - as torch has it
+
+        def get_first_failure(self) -> tuple[int, object]:
+            return 0, type("Failure", (), {"exitcode": self.args[0]})
+
+    world._pass_on_codes()
+    for nodes, code, waits in (("2", 1, True), ("2", 64, False), ("1", 1, False)):
+        monkeypatch.setenv("PET_NNODES", nodes)
+        slept.clear()
+        with pytest.raises(SystemExit):
+            sys.excepthook(ChildFailedError, ChildFailedError(code), None)
+        assert bool(slept) is waits
+
+
+@pytest.mark.parametrize(
+    ("words", "nodes", "asked", "built"),
+    [
+        (["train.py"], "2", "4", True),
+        (["train.py"], "1", "4", False),
+        (["--nproc-per-node", "1", "train.py"], "2", "4", False),
+        (["--nproc_per_node=2", "train.py"], "2", "4", True),
+        (["--nproc-per-node=gpu", "train.py"], "2", "4", True),
+        (["train.py", "--nproc-per-node", "1"], "2", "4", True),
+        (["train.py"], "2", "", True),
         # An elastic job takes what comes.
-        ("1:4", "8", True),
+        (["train.py"], "1:4", "8", True),
     ],
 )
 def test_a_world_of_another_size_is_not_built(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    nodes: str,
-    asked: str | None,
-    built: bool,
+    site: Path, words: list[str], nodes: str, asked: str, built: bool
 ) -> None:
-    runs = torch_that(monkeypatch, nodes=nodes)
-    monkeypatch.delenv("RAILHEAD_WORLD_SIZE", raising=False)
-    if asked is not None:
-        monkeypatch.setenv("RAILHEAD_WORLD_SIZE", asked)
-    code = torchrun.main(["train.py"])
-    assert (code, bool(runs)) == ((0, True) if built else (torchrun.WRONG_WORLD, False))
-    assert built or f"the job asked for {asked}" in capsys.readouterr().err
+    variables = {"PET_NNODES": nodes, "PET_NPROC_PER_NODE": "2", "RAILHEAD_WORLD_SIZE": asked}
+    done = ended(site, "torchrun", *words, **variables)
+    assert (done.returncode, done.stdout) == ((0, "ran\n") if built else (world.WRONG_WORLD, ""))
+    assert built or f"the job asked for {asked}" in done.stderr
+    alone = ended(site, "torchrun", *words, **variables, RAILHEAD_LAUNCHER="none")
+    assert alone.returncode == 0
 
 
 def test_a_wrong_world_is_hopeless() -> None:
-    assert torchrun.WRONG_WORLD in HOPELESS
+    assert world.WRONG_WORLD in HOPELESS
 
 
-def test_where_there_is_no_torch_the_command_itself_runs(tmp_path: Path) -> None:
-    for name in ("torch.py", "traceback.py"):
-        # The job's own files are in the working directory, with whatever names.
-        (tmp_path / name).write_text("raise SystemExit(9)\n")
-    stand_in = tmp_path / "torchrun"
-    stand_in.write_text('#!/bin/sh\necho "$@"\nexit 7\n')
-    stand_in.chmod(0o755)
-    _, flag, text, *rest = FRAMEWORKS["torch"].start(["torchrun", "a b", "c"], ONE)
-    done = subprocess.run(
-        # Without site-packages: no torch, whatever is installed here.
-        [sys.executable, "-S", flag, text, *rest],
-        cwd=tmp_path,
-        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        check=False,
+def planned(*words: str, framework: str = "torch", nodes: int = 2, processes: int = 4) -> Plan:
+    text = f"name: run\nnodes: {nodes}\nprocesses_per_node: {processes}\ncommand: {list(words)!r}\n"
+    return make_plan(parse_job(text, where="job"), (), contract(framework))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("torchrun", "train.py"),
+        ("/opt/conda/bin/torchrun", "train.py"),
+        ("python", "-m", "torch.distributed.run", "train.py"),
+        ("uv", "run", "torchrun", "train.py"),
+        ("conda", "run", "-n", "x", "torchrun", "train.py"),
+        ("bash", "-c", "cd /workspace && torchrun train.py"),
+        ("nsys", "profile", "torchrun", "train.py"),
+        ("torchrun", "--tee", "3", "-m", "torchtitan.train"),
+    ],
+    ids=" ".join,
+)
+def test_commands_with_torchrun_are_taken_as_they_are(words: tuple[str, ...]) -> None:
+    assert planned(*words).command == words
+
+
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        ("python train.py --lr 1", "torchrun train.py --lr 1"),
+        ("uv run train.py", "uv run torchrun train.py"),
+        ("nsys profile -o x python -m mine", "nsys profile -o x torchrun -m mine"),
+        ("deepspeed --no_ssh train.py --deepspeed z.json", "torchrun train.py --deepspeed z.json"),
+        ("python -m torch.distributed.run --standalone train.py", "torchrun train.py"),
+        (
+            "torchrun --nproc_per_node=8 --rdzv_backend c10d --rdzv_endpoint=localhost:0 "
+            "--role rank --tee 3 -m torchtitan.train --job.config_file a.toml",
+            "torchrun --role rank --tee 3 -m torchtitan.train --job.config_file a.toml",
+        ),
+    ],
+)
+def test_refusal_names_a_command_that_does_the_same(words: str, instead: str) -> None:
+    with pytest.raises(InputError) as refused:
+        planned(*words.split())
+    assert f"write `{instead}`" in refused.value.remedy
+    assert planned(*instead.split()).command == tuple(instead.split())
+
+
+@pytest.mark.parametrize("start", [["accelerate"], ["uv", "run", "accelerate"]])
+def test_accelerates_launcher_gets_the_jobs_rendezvous(start: list[str]) -> None:
+    words = [*start, "launch", "--config_file", "f.yaml", "train.py", "$(PET_NODE_RANK)"]
+    made = planned(*words)
+    rendezvous = (
+        "--num_machines 2 --num_processes 8 --machine_rank $(PET_NODE_RANK) "
+        "--main_process_ip $(PET_MASTER_ADDR) --main_process_port $(PET_MASTER_PORT) "
+        "--deepspeed_multinode_launcher standard"
     )
-    assert (done.returncode, done.stdout) == (7, "a b c\n"), done.stderr
+    trainer = train_job(made)["spec"]["trainer"]
+    sent = [*trainer["command"], *trainer["args"]]
+    at = sent.index("launch") + 1
+    assert " ".join(sent[at : at + 12]) == rendezvous
+    # The job's own words stay words.
+    assert sent[at + 12 :] == ["--config_file", "f.yaml", "train.py", "$$(PET_NODE_RANK)"]
+    pod = apis()["jobset"].template(made)["spec"]["containers"][0]
+    names = {e["name"] for e in pod["env"]}
+    assert {"PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"} <= names
+    assert "$(PET_NODE_RANK)" in pod["args"]
 
 
-@pytest.mark.parametrize("name", ["torch", "fsdp"])
-def test_only_torchrun_is_started_so(name: str) -> None:
-    start = FRAMEWORKS[name].start
-    assert start(["train.py", "x"], ONE) == start(["torchrun", "train.py", "x"], ONE)
-    assert start(["torchrun", "train.py"], ONE)[0] == "python3"
-    assert start(["accelerate", "launch", "a.py"], ONE) == ("accelerate", "launch", "a.py")
+def test_accelerate_makes_a_world_of_one_process_a_node() -> None:
+    assert "--multi_gpu" in planned("accelerate", "launch", "train.py", processes=1).command
+    for option in (("--config_file", "f.yaml"), ("--use_fsdp",)):
+        made = planned("accelerate", "launch", *option, "train.py", processes=1)
+        assert "--multi_gpu" not in made.command
+    alone = planned("accelerate", "launch", "train.py", nodes=1)
+    assert alone.command[2:6] == ("--num_machines", "1", "--num_processes", "4")
+
+
+def test_python_file_gets_torchrun_before_it() -> None:
+    for name in ("torch", "fsdp", "deepspeed"):
+        assert FRAMEWORKS[name].start(["train.py", "x"], TWO) == ("torchrun", "train.py", "x")

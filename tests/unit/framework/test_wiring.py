@@ -6,9 +6,11 @@ controllers and the kubelet do, and compared with it.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from railhead.base.errors import InputError
+from railhead.config import parse
 from railhead.framework import FRAMEWORKS
 from railhead.framework.base import NODE_RANK
 from railhead.launch import render
@@ -25,6 +28,8 @@ from railhead.launch.explain import derived
 from railhead.launch.job import parse_job
 from railhead.launch.logs import claimed
 from railhead.launch.plan import Plan, make_plan
+from railhead.resolve.runtimes import runtimes
+from tests.components.recording import lab_cluster
 from tests.wiring import (
     CONTROLLERS,
     EVERY,
@@ -115,17 +120,83 @@ def test_every_row_says_where_it_was_read() -> None:
 
 
 @pytest.mark.parametrize("framework", ["mpi", "horovod"])
-def test_mpirun_takes_along_what_its_processes_need(framework: str) -> None:
+def test_mpirun_passes_on_what_its_processes_need(framework: str) -> None:
     """A process started over ssh has none of its container's variables."""
-    made = plan(framework, 2, 4)
-    for entries in (
-        render.train_job(made)["spec"]["trainer"]["env"],
-        pods("mpijob", made, objects("mpijob", made))[0].template["spec"]["containers"][0]["env"],
+    needed = {"NCCL_SOCKET_IFNAME", "CHECKPOINT_DIR", "RAILHEAD_WORLD_SIZE", "TOKEN"}
+    secrets = {"secrets": {"TOKEN": "hub/token"}}
+    made = plan(framework, 2, 4, more=secrets)
+    assert made.command[0] == "mpirun"
+    assert made.command[-4:-3] == ("python3",)
+    for command in (
+        made.command,
+        pods("mpijob", made, objects("mpijob", made))[0].container["args"],
     ):
-        along = {e["name"]: e.get("value") for e in entries}["OMPI_MCA_mca_base_env_list"]
-        names = set(str(along).split(";"))
-        assert {"NCCL_SOCKET_IFNAME", "CHECKPOINT_DIR", "RAILHEAD_WORLD_SIZE"} <= names
-    assert made.command[:3] == ("mpirun", "-np", "8")
+        assert needed <= passed(command)
+    # Beside the list, any -x ends mpirun.
+    assert "OMPI_MCA_mca_base_env_list" not in json.dumps(objects("trainjob", made))
+    assert "OMPI_MCA_mca_base_env_list" not in json.dumps(made.template)
+
+
+def passed(words: Iterable[str]) -> set[str]:
+    return {name for option, name in itertools.pairwise(words) if option == "-x"}
+
+
+def test_a_launchers_own_words_keep_what_they_pass_on() -> None:
+    own = [
+        "/opt/mpi/bin/mpirun",
+        "-np",
+        "8",
+        "-x",
+        "LR=1",
+        "-x",
+        "NCCL_SOCKET_IFNAME",
+        "all_reduce",
+    ]
+    made = plan("mpi", 2, 4, more={"command": own, "env": {"LR": "2"}})
+    assert made.command[0] == own[0]
+    assert made.command[-len(own) + 1 :] == tuple(own[1:])
+    assert made.command.count("NCCL_SOCKET_IFNAME") == 1
+    assert "LR" not in made.command
+    for chosen in (["mpirun", "--mca", "mca_base_env_list", "A", "x"], ["horovodrun", "x"]):
+        assert plan("mpi", 2, 4, more={"command": chosen}).command == tuple(chosen)
+
+
+def test_sshd_gives_processes_the_fabrics_variables() -> None:
+    raw = lab_cluster()
+    raw["runtimes"][0]["framework"] = "mpi"
+    [runtime, *_] = runtimes(parse(raw, where="test"))
+    server, launcher = runtime.spec["template"]["spec"]["replicatedJobs"]
+    (container,) = server["template"]["spec"]["template"]["spec"]["containers"]
+    pairs = shlex.split(container["command"][-1].removeprefix("SetEnv="))
+    assert pairs == [f"{e['name']}={e['value']}" for e in container["env"]]
+    assert "command" not in launcher["template"]["spec"]["template"]["spec"]["containers"][0]
+
+
+def test_image_that_would_reach_the_first_pod_alone_is_refused() -> None:
+    made = plan("mpi", 2, 4, more={"image": "mine:1"})
+    with pytest.raises(InputError, match="image: 'mine:1' would reach the first pod alone"):
+        render.train_job(made)
+    for pod in pods("mpijob", made, objects("mpijob", made)):
+        assert pod.container["image"] == "mine:1"
+    assert render.train_job(plan("torch", 2, more={"image": "mine:1"}))
+
+
+@pytest.mark.parametrize(
+    ("framework", "api", "roles"),
+    [("mpi", "trainjob", 2), ("mpi", "mpijob", 2), ("torch", "pytorchjob", 2)],
+)
+def test_required_topology_holds_over_all_pods(framework: str, api: str, roles: int) -> None:
+    """Two pod sets are placed apart unless they are a group, which Kueue takes of just two."""
+    group = "kueue.x-k8s.io/podset-group-name"
+    for topology, grouped in (("rack", True), ("prefer rack", False), ("any", False)):
+        made = plan(framework, 2, 4, more={"topology": topology})
+        text = json.dumps(objects(api, made))
+        assert (group in text) is grouped
+        if api != "trainjob":
+            assert text.count(group) == roles * grouped
+    assert group not in json.dumps(objects("trainjob", plan("torch", 2, more={"topology": "rack"})))
+    alone = plan("torch", 1, more={"topology": "rack"})
+    assert group not in json.dumps(objects("pytorchjob", alone))
 
 
 @given(
@@ -193,6 +264,7 @@ PLACED = {
     "any": {f"{_KUEUE}podset-unconstrained-topology": "true"},
 }
 PLACED[""] = PLACED["prefer rack"]
+_GROUP = f"{_KUEUE}podset-group-name"
 #: How often a kind of job recreates its gang, by its spec; the others never do.
 RECREATIONS = {
     "jobset": lambda spec: spec.get("failurePolicy", {}).get("maxRestarts", 0),
@@ -228,7 +300,9 @@ def test_job_fields_have_the_same_effect_in_every_api(
         leaves = fields.get("fabric") == "none"
         assert (metadata.get("labels", {}).get("railhead.dev/fabric") == "none") is leaves
         assert (variables.get("NCCL_NET") == "Socket") is leaves
-        placed = {k: v for k, v in metadata["annotations"].items() if "podset-" in k}
+        placed = {
+            k: v for k, v in metadata["annotations"].items() if "podset-" in k and k != _GROUP
+        }
         assert placed == PLACED[fields.get("topology", "")]
         result = mounted(pod.spec)
         memory = {"medium": "Memory", "sizeLimit": fields.get("shm", "256Mi")}
@@ -353,8 +427,8 @@ def test_megatrons_sizes_are_held_against_the_world(words: str, problem: str | N
     text = f"name: a\nnodes: 2\nframework: megatron\ncommand: [pretrain.py, {words}]\n"
     if problem is None:
         made = make_plan(parse_job(text, where="job"), (), contract("megatron"))
-        assert made.command[:2] == ("python3", "-c")
-        assert made.command[3] == "pretrain.py"
+        assert made.command[0] == "torchrun"
+        assert made.command[1] == "pretrain.py"
         return
     with pytest.raises(InputError, match=re.escape(problem)):
         make_plan(parse_job(text, where="job"), (), contract("megatron"))
@@ -365,5 +439,5 @@ def test_deepspeeds_launcher_gets_the_ssh_settings() -> None:
     with pytest.raises(InputError, match="starts no launcher that is known"):
         make_plan(parse_job(text, where="job"), (), contract("deepspeed"))
     text += "launcher: own\n"
-    with pytest.raises(InputError, match="starts the other nodes' processes over ssh"):
+    with pytest.raises(InputError, match=r"starts them over ssh .*\n.*write `torchrun train.py`"):
         make_plan(parse_job(text, where="job"), (), contract("deepspeed"))

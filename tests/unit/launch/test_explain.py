@@ -358,5 +358,3 @@ def test_a_job_file_takes_it(tmp_path: Path) -> None:
 def test_inline_program_is_shown_by_its_first_line() -> None:
     words = ("python3", "-c", '"""torchrun, and more.\n\nimport os\n', "a b.py", "x")
     assert explain.shown(words) == "python3 -c <torchrun, and more.> 'a b.py' x"
-    made = make_plan(parse_job(JOB, where="job"), (), CONTRACT)
-    assert explain.shown(made.command).startswith("python3 -c <torchrun, with the exit code ")

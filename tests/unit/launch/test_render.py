@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railhead.framework.programs import torchrun
 from railhead.launch import render
 from railhead.launch.job import Payload, parse_job
 from railhead.launch.patches import in_field, patched
@@ -42,7 +41,6 @@ def test_golden(trainer: str, name: str) -> None:
     args = expected[-1]["spec"]["trainer"]["args"]
     args[args.index("KEEP")] = Path(keep.__file__).read_text()
     args[args.index("PROBE")] = Path(probe.__file__).read_text()
-    args[args.index("TORCHRUN")] = Path(torchrun.__file__).read_text()
     assert render.objects(plan(trainer)) == expected
 
 

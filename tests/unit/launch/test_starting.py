@@ -68,10 +68,7 @@ def words_of(job: Any) -> list[str]:
 def test_one_line_is_a_job(dry: Any, here: Path) -> None:
     made, paths = dry("-j", "2x8", "-e", "LR=0.10", "--", "train.py", "--epochs", "3")
     trainer = made["spec"]["trainer"]
-    python, flag, program, *words = words_of(made)
-    assert (python, flag) == ("python3", "-c")
-    assert program.startswith('"""torchrun, ')
-    assert words == ["/workspace/train.py", "--epochs", "3"]
+    assert words_of(made) == ["torchrun", "/workspace/train.py", "--epochs", "3"]
     assert (trainer["numNodes"], trainer["numProcPerNode"]) == (2, 8)
     assert {"name": "LR", "value": "0.10"} in trainer["env"]
     assert made["metadata"]["name"].startswith("train-")
@@ -90,12 +87,12 @@ def test_a_script_of_a_framework_that_is_not_known_is_python_s(
 
 def test_a_script_of_a_folder_that_goes_along_lies_in_it(dry: Any, here: Path) -> None:
     made, _ = dry("--files", "src", "--", "src/train.py")
-    assert words_of(made)[3:] == ["/workspace/src/train.py"]
+    assert words_of(made)[1:] == ["/workspace/src/train.py"]
 
 
 def test_a_script_that_is_not_here_is_the_images(dry: Any, here: Path) -> None:
     made, paths = dry("--", "/opt/train.py")
-    assert words_of(made)[3:] == ["/opt/train.py"]
+    assert words_of(made)[1:] == ["/opt/train.py"]
     assert paths == set()
 
 
@@ -211,7 +208,9 @@ def test_each_framework_starts_python_files_in_its_own_way(framework: str) -> No
     made = make_plan(parse_job(first_job(contract, runtime, "a"), where="job"), (), contract)
     file = "/workspace/train.py"
     gang = made.gang(("a-0", "a-1"))
-    assert made.command == (row.start((file,), gang) if row else ("python3", file))
+    names = [*runtime.environment, *made.env]
+    started = row.passed_on(row.start((file,), gang), names) if row else ("python3", file)
+    assert made.command == started
 
 
 def test_optional_fields_may_be_given(run: Any, here: Path) -> None:

@@ -27,7 +27,6 @@ import railhead
 from railhead.base.errors import InputError
 from railhead.fabric.kinds import FABRICS
 from railhead.framework import FRAMEWORKS
-from railhead.framework.programs import torchrun
 from railhead.launch import failing, render
 from railhead.launch.job import Payload, parse_job
 from railhead.launch.plan import Plan, make_plan
@@ -125,7 +124,6 @@ def test_golden(trainer: str) -> None:
     args = expected["spec"]["trainer"]["args"]
     args[args.index("KEEP")] = Path(keep.__file__).read_text()
     args[args.index("PROBE")] = Path(probe.__file__).read_text()
-    args[args.index("TORCHRUN")] = Path(torchrun.__file__).read_text()
     assert made == expected
 
 
