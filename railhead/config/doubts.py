@@ -89,8 +89,8 @@ def _runtimes(cluster: Cluster) -> Iterator[Problem]:
                 f"is {runtime.grace_seconds}: a job that ends has no moment to save anything",
             )
         gpus = machines[runtime.pool].gpus * pools[runtime.pool].nodes
-        said = "gang" in runtime.restarts.model_fields_set
-        if said and 0 < runtime.restarts.gang < (wanted := lasting(gpus)):
+        explicit = "gang" in runtime.restarts.model_fields_set
+        if explicit and 0 < runtime.restarts.gang < (wanted := lasting(gpus)):
             yield (
                 f"{path}.restarts.gang",
                 f"is {runtime.restarts.gang}: of jobs on all {gpus} GPUs of the pool one in a "

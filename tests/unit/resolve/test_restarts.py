@@ -44,8 +44,8 @@ def test_task_that_a_node_could_not_create_is_tried_again() -> None:
     config = RestartConfig()
     (_, hopeless) = failure_policy(config)["rules"]
     (pattern,) = hopeless["onJobFailureMessagePatterns"]
-    said = "Container node for pod a/b failed with exit code {} matching FailJob rule at index 1"
-    assert re.match(pattern, said.format(127))
-    assert not re.match(pattern, said.format(128))
+    message = "Container node for pod a/b failed with exit code {} matching FailJob rule at index 1"
+    assert re.match(pattern, message.format(127))
+    assert not re.match(pattern, message.format(128))
     rules = job_policy(config, "node")["podFailurePolicy"]["rules"]
     assert 128 not in rules[1]["onExitCodes"]["values"]
