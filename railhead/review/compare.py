@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -12,6 +13,8 @@ from railhead.lab.recorders.recording import changed_paths, forced
 
 Kind = Literal["added", "deleted", "replaced", "changed"]
 _NOTHING: Mapping[str, Any] = {}
+# The folder of one plan, which is another one in each (`railhead.lab.planning`).
+_FOLDER = re.compile(r"/[^\s'\"]*/railhead-plan-[^/\s'\"]+(?=/)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,12 +131,14 @@ def _parsed(value: Any) -> Any:
         return {key: _parsed(inner) for key, inner in value.items() if inner is not None}
     if isinstance(value, list):
         return [_parsed(inner) for inner in value]
-    if isinstance(value, str) and value[:1] == "{" and value[-1:] == "}":
+    if not isinstance(value, str):
+        return value
+    if value[:1] == "{" and value[-1:] == "}":
         try:
             return json.loads(value)
         except ValueError:
             return value
-    return value
+    return _FOLDER.sub("", value)
 
 
 def compare(before: Mapping[str, Planned], after: Mapping[str, Planned]) -> list[Change]:

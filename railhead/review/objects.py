@@ -390,8 +390,8 @@ _KUEUE: tuple[tuple[str, str], ...] = (
     ("featureGates", "Kueue admits otherwise"),
     ("fairSharing", "quota is shared otherwise"),
     ("resources", "resources are counted otherwise"),
-    ("clientConnection", "admission is slower"),
-    ("controller", "admission is slower"),
+    ("clientConnection", "admission has another speed"),
+    ("controller", "admission has another speed"),
     ("leaderElection", "two controllers may admit at once"),
     ("webhook", "jobs are not checked"),
 )

@@ -434,6 +434,14 @@ k8s.apps.v1.DaemonSet("tuner", metadata=meta, spec={
     ),
     _code("faster admission", WARNED + GOOD, "", _KUEUE, ('"Job.batch": 5', '"Job.batch": 10')),
     _code(
+        "faster admission in the lab",
+        WARNED,
+        "another speed",
+        _KUEUE,
+        ('"Job.batch": 5', '"Job.batch": 10'),
+        of="lab",
+    ),
+    _code(
         "a longer limit",
         GOOD,
         "",

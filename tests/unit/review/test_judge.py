@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from railhead.review.compare import Planned, compare
+from railhead.lab.planning import Plan
+from railhead.review.compare import Planned, compare, resources
 from railhead.review.judge import judged
 
 RBAC = "kubernetes:rbac.authorization.k8s.io/v1:ClusterRole"
@@ -204,3 +205,26 @@ def test_ignored_change_is_none() -> None:
     new = planned(template, {"tags": {"a": "c"}, "scaling": {"desired": 2}}, ignores=ignores)
     assert said([old], [new]) == []
     assert said([replace(old, ignores=frozenset())], [replace(new, ignores=frozenset())])
+
+
+def test_folder_of_a_plan_is_no_difference() -> None:
+    """Each plan is made in a folder of its own, which charts and kubeconfigs name."""
+
+    def plan(folder: str) -> Plan:
+        state = {
+            "urn": "urn::chart",
+            "type": RELEASE,
+            "inputs": {"chart": f"/tmp/{folder}/cache/charts/kueue-0.16.2"},
+        }
+        return Plan(
+            stack="lab",
+            resources=(),
+            violations=(),
+            judged=False,
+            seconds=1.0,
+            states={"urn::chart": state},
+        )
+
+    old, new = (resources(plan(f"railhead-plan-{n}"), "/checkout") for n in ("a1_", "b2"))
+    assert compare(old, new) == []
+    assert old["urn::chart"].inputs["chart"] == "/cache/charts/kueue-0.16.2"
