@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ from railhead.base.options import Json
 if TYPE_CHECKING:
     from railhead.model.cluster import Cluster
 
+#: The engine that `railhead lab build pulumi` builds, and that the tests run.
+ENGINE = (3, 250)
 DISTRIBUTIONS = ("railhead-diagnose", "railhead", "railhead-accept", "railhead-lab")
 
 
@@ -138,29 +141,18 @@ def _pulumi() -> Finding:
         return Finding(
             name="pulumi", passed=None, text=f"{path} names no version: {ran.stdout.strip()!r}"
         )
-    text, sdk = f"{ran.stdout.strip()} at {path}", _sdk()
-    if sdk is None:
+    text = f"{ran.stdout.strip()} at {path}"
+    if find_spec("pulumi") is None:
         return Finding(
             name="pulumi",
             passed=False,
             text=f"{text}, and its SDK is not installed",
             remedy=f"pip install 'railhead[deploy]=={__version__}'",
         )
-    if (int(version[1]), int(version[2])) < sdk:
-        text += f", older than the SDK, {sdk[0]}.{sdk[1]}: together they were not tried"
+    if (int(version[1]), int(version[2])) < ENGINE:
+        text += f", older than {ENGINE[0]}.{ENGINE[1]}, with which Railhead is tested"
         return Finding(name="pulumi", passed=None, text=text, remedy=remedy)
     return Finding(name="pulumi", passed=True, text=text)
-
-
-def _sdk() -> tuple[int, int] | None:
-    """Return major and minor version of Pulumi's SDK; None where it is not installed."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        major, minor, *_ = version("pulumi").split(".")
-    except PackageNotFoundError:
-        return None
-    return int(major), int(minor)
 
 
 def _backend(project: Path) -> Finding:
@@ -191,8 +183,6 @@ def _backend(project: Path) -> Finding:
 
 def _platforms(clusters: list[Cluster]) -> Iterator[Finding]:
     """Yield what each platform of the stacks needs on this machine."""
-    from importlib.util import find_spec
-
     from railhead.platform.registry import PLATFORMS, platform_of
     from railhead.platform.starter import starters
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,8 @@ import pytest
 from railhead import __version__
 from railhead.base.errors import ExitCode
 from railhead.cli import run
+from railhead.cli.doctor import ENGINE
+from tests.wheels import REPO
 
 
 @pytest.fixture
@@ -77,7 +80,13 @@ def test_other_pins_and_mistaken_stacks_are_told(
     assert f"pins 0.0.9, and {__version__} runs" in by_name["pins"][0]["text"]
     assert "efaa" in by_name["stack"][0]["text"]
     assert by_name["pulumi"][0]["passed"] is None
-    assert "older than the SDK" in by_name["pulumi"][0]["text"]
+    assert "older than 3.250" in by_name["pulumi"][0]["text"]
+
+
+def test_the_tested_engine_is_the_one_that_the_lab_builds() -> None:
+    text = (REPO / "railhead/lab/build/pulumi/go.mod").read_text()
+    [version] = re.findall(r"github.com/pulumi/pulumi/pkg/v3 v(\d+)\.(\d+)\.", text)
+    assert tuple(map(int, version)) == ENGINE
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
