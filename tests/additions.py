@@ -1,4 +1,4 @@
-"""What a new mode, framework, check or machine also needs: one message instead of many failures."""
+"""Names every file that a new mode, framework, check or machine also needs, in one message."""
 
 from __future__ import annotations
 

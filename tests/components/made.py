@@ -1,8 +1,13 @@
-"""All that a stack makes, as one readable text: what the snapshots in ``made`` hold."""
+"""All that a stack makes, as one readable text: what the snapshots in ``made`` hold.
+
+The lab's snapshot has every value whole. In another one, a long value stands as what is other than
+in the lab's resource of that name, line by line; a variant has what is other than in its stack.
+"""
 
 from __future__ import annotations
 
-import hashlib
+import difflib
+import functools
 import json
 from collections.abc import Mapping, Set
 from pathlib import Path
@@ -10,11 +15,16 @@ from typing import Any
 
 import yaml
 
-from tests.components.recording import Recording, Registered
+from tests.components.recording import Recording, Registered, recorded
 
 MADE = Path(__file__).with_name("made")
-#: What is longer as JSON (a program, a pod's template, a policy's rules) stands as its digest.
+#: What is longer as JSON (a pod's template, a policy's rules) is compared line by line.
 LONGEST = 240
+REFERENCE = "lab"
+#: Of a policy, in the lab's snapshot alone: the guards' own tests hold them for each fabric.
+RULES = {"matchConditions", "variables", "validations"}
+#: Alerts, dashboards and what they are made of have tests and pages of their own.
+WATCHING = "-watching-"
 #: Held by examples of its own, and changes with all else (tests/unit/contract/examples), but for
 #: what the platform says of what it made.
 CONTRACT = ("contract", "contract.json")
@@ -25,25 +35,71 @@ def made(recording: Recording, beside: Recording | None = None) -> str:
 
     ``beside``: only what is otherwise than there.
     """
-    there = _parts(beside) if beside is not None else {}
-    results = {urn: part for urn, part in _parts(recording).items() if there.get(urn) != part}
-    return "".join(results[urn] for urn in sorted(results))
+    parts = _parts(recording)
+    if beside is None:
+        return "".join(_text(*parts[urn], recording) for urn in sorted(parts))
+    there = _parts(beside)
+    return "".join(
+        _text(*parts[urn], recording, there.get(urn, ("", {}))[1])
+        for urn in sorted(parts)
+        if there.get(urn) != parts[urn]
+    )
 
 
-def _parts(recording: Recording) -> dict[str, str]:
+@functools.cache
+def _reference() -> dict[str, dict[str, Any]]:
+    """Return the lab's resources by type and name without the cluster's."""
+    lab = recorded(REFERENCE)
     return {
-        urn: yaml.dump(
-            {_heading(resource): _short(_said(recording, resource), recording.folder)},
-            Dumper=yaml.CSafeDumper,
-            default_flow_style=None,
-            width=160,
-        )
-        for urn, resource in recording.resources.items()
+        _common(lab, resource): _plain(_said(lab, resource), lab.folder)
+        for resource in lab.resources.values()
     }
 
 
-def _heading(resource: Registered) -> str:
-    return f"{resource.name} ({resource.type.rpartition(':')[2]})"
+def _common(recording: Recording, resource: Registered) -> str:
+    """Return a type, and a name without that of the cluster, which its root has."""
+    return f"{resource.type} {resource.name.removeprefix(_cluster(recording))}"
+
+
+def _is_reference(recording: Recording) -> bool:
+    return _cluster(recording) == REFERENCE
+
+
+def _cluster(recording: Recording) -> str:
+    (root,) = (r.name for r in recording.resources.values() if r.type.endswith(":TrainingCluster"))
+    return root
+
+
+def _parts(recording: Recording) -> dict[str, tuple[Registered, dict[str, Any]]]:
+    results = {}
+    for urn, resource in recording.resources.items():
+        registered = _plain(_said(recording, resource), recording.folder)
+        inputs = registered.get("inputs", {})
+        if resource.type.endswith(":ValidatingAdmissionPolicy") and not _is_reference(recording):
+            inputs["spec"] |= dict.fromkeys(inputs["spec"].keys() & RULES, "as its tests")
+        if resource.type.endswith(":ConfigMap") and WATCHING in resource.name:
+            inputs["data"] = dict.fromkeys(inputs["data"], "as its tests")
+        results[urn] = (resource, registered)
+    return results
+
+
+def _text(
+    resource: Registered,
+    registered: dict[str, Any],
+    recording: Recording,
+    reference: dict[str, Any] | None = None,
+) -> str:
+    if reference is None and not _is_reference(recording):
+        reference = _reference().get(_common(recording, resource))
+    heading = f"{resource.name} ({resource.type.rpartition(':')[2]})"
+    return _dump(
+        {
+            heading: {
+                key: _compared(value, (reference or {}).get(key))
+                for key, value in registered.items()
+            }
+        }
+    )
 
 
 def _said(recording: Recording, resource: Registered) -> dict[str, Any]:
@@ -71,18 +127,12 @@ def _nearest(recording: Recording, dependencies: Set[str]) -> Set[str]:
     return dependencies - further
 
 
-def _short(said: Mapping[str, Any], folder: str) -> dict[str, Any]:
-    """Options and inputs as they are, down to the fields of a ``spec``; what is long, digested."""
-    results = {key: _plain(value, folder) for key, value in said.items()}
-    for section in ("inputs", "outputs"):
-        if section in results:
-            results[section] = _digested(results[section], depth=2)
-    return results
-
-
 def _plain(value: Any, folder: str) -> Any:
     if isinstance(value, Mapping):
-        return {str(key): _plain(inner, folder) for key, inner in value.items()}
+        return {
+            str(key): _contract(inner) if key in CONTRACT else _plain(inner, folder)
+            for key, inner in value.items()
+        }
     if isinstance(value, (list, tuple)):
         return [_plain(inner, folder) for inner in value]
     if isinstance(value, float) and value.is_integer():
@@ -90,18 +140,46 @@ def _plain(value: Any, folder: str) -> Any:
     return value.replace(folder, "FOLDER") if isinstance(value, str) else value
 
 
-def _digested(values: Mapping[str, Any], depth: int) -> dict[str, Any]:
-    return {key: _digest(key, value, depth) for key, value in values.items()}
+def _contract(value: Any) -> Any:
+    message = value if isinstance(value, dict) else {}
+    own = {part: message[part] for part in ("details", "made") if message.get(part)}
+    return {**own, "all else": "as its examples"} if own else "as its examples"
 
 
-def _digest(key: str, value: Any, depth: int) -> Any:
-    if key in CONTRACT:
-        message = value if isinstance(value, dict) else {}
-        own = {part: message[part] for part in ("details", "made") if message.get(part)}
-        return {**own, "all else": "as its examples"} if own else "as its examples"
-    text = json.dumps(value, sort_keys=True)
-    if len(text) <= LONGEST:
+class _Dumper(yaml.CSafeDumper):
+    """Writes a text of several lines as lines."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Write every value where it stands."""
+        return True
+
+
+def _lines(dumper: yaml.CSafeDumper, value: str) -> yaml.Node:
+    return dumper.represent_scalar(
+        "tag:yaml.org,2002:str", value, style="|" if "\n" in value.strip() else None
+    )
+
+
+_Dumper.add_representer(str, _lines)
+
+
+def _dump(value: Any) -> str:
+    return yaml.dump(value, Dumper=_Dumper, default_flow_style=None, width=160)
+
+
+def _compared(value: Any, reference: Any) -> Any:
+    """Return a value as it is, or its long parts as what is other than in ``reference``."""
+    if len(json.dumps(value)) <= LONGEST or reference is None:
         return value
-    if depth > 1 and isinstance(value, dict):
-        return _digested(value, depth - 1)
-    return f"{hashlib.sha256(text.encode()).hexdigest()[:16]}, {len(text)} characters"
+    if isinstance(value, dict) and isinstance(reference, dict):
+        return {name: _compared(inner, reference.get(name)) for name, inner in value.items()}
+    if value == reference:
+        return "as there"
+    lines, others = _dump(value).splitlines(), _dump(reference).splitlines()
+    different = [
+        line
+        for line in difflib.unified_diff(others, lines, n=0, lineterm="")
+        if not line.startswith(("---", "+++", "@@"))
+    ]
+    less = sum(map(len, different)) < sum(map(len, lines)) // 2
+    return {"as there, but": different} if less else value
