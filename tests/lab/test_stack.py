@@ -150,7 +150,8 @@ def test_destroy_waits_for_jobs_keeps_claims_and_ends_clean(
 ) -> None:
     up = ["pulumi", "up", "--stack", stack, "--yes", "--non-interactive"]
     resources = _objects(bare_env, repo)
-    made = {f"namespace/{resources[urn][0]}" for urn in resources if "core/v1:Namespace::" in urn}
+    spaces = [inputs for urn, (_, inputs) in resources.items() if "core/v1:Namespace::" in urn]
+    made = {f"namespace/{inputs['metadata']['name']}" for inputs in spaces}
     # A job that nobody ended stops it before anything that the job needs is gone.
     launch = ("launch", "examples/torch-ddp.yaml", "--name", "stays", "--set", "env.EPOCHS=500")
     launched = _run(bare_env, repo, sys.executable, "-m", "railhead", *launch)
