@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from railhead.base.names import TRAINER_JOB, TRAINER_LAUNCHER
+from railhead.catalog.switches import SWITCHES
 from railhead.framework.base import Framework, Gang
 
 if TYPE_CHECKING:
@@ -111,11 +112,17 @@ class Mpi(Framework):
 
 
 def _set_env(entries: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return sshd's option by which what it starts has the fabric's variables, as its pod does.
+    """Return sshd's option by which what it starts has its pod's variables.
 
+    Those that choose a network are not among them: the guards refuse them in a command, launch
+    passes them by ``-x``, and NCCL reads them from the file that the runtime mounts.
     sshd_config(5) of OpenSSH 7.8 and newer, SetEnv; a launcher's ``-x`` wins over it.
     """
-    pairs = (f"{e['name']}={e['value']}" for e in entries if '"' not in e.get("value", '"'))
+    pairs = (
+        f"{e['name']}={e['value']}"
+        for e in entries
+        if '"' not in e.get("value", '"') and e["name"] not in SWITCHES
+    )
     text = " ".join(f'"{pair}"' for pair in pairs)
     return ("-o", f"SetEnv={text}") if text else ()
 

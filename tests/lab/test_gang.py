@@ -261,6 +261,6 @@ def test_a_world_of_another_size_than_asked_fails_at_once(jobs: Jobs, repo: Path
         jobs.started(name)
         wait(lambda: jobs.state(name).phase.value == "failed", 60, "the job to fail")
         done = jobs.run("logs", name)
-        assert "world size is 2, the job asked for 4" in done.stdout
+        assert "make a world of 2, the job asked for 4" in done.stdout
     finally:
         jobs.cluster.delete(f"{path}/{name}")

@@ -25,7 +25,10 @@ def _common(answers: Answers) -> Section:
             "kubeconfig": answers["kubeconfig"],
             "identity": answers["name"],
             "nfs": {
-                "classes": [{"name": "nfs", "server": answers["server"], "share": answers["share"]}]
+                "directory": answers["name"],
+                "classes": [
+                    {"name": "nfs", "server": answers["server"], "share": answers["share"]}
+                ],
             },
         },
         "namespaces": ["training"],

@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from railhead.base.errors import InputError
+from railhead.catalog.switches import SWITCHES, in_words
 from railhead.config import parse
 from railhead.framework import FRAMEWORKS
 from railhead.framework.base import NODE_RANK
@@ -161,14 +162,17 @@ def test_a_launchers_own_words_keep_what_they_pass_on() -> None:
         assert plan("mpi", 2, 4, more={"command": chosen}).command == tuple(chosen)
 
 
-def test_sshd_gives_processes_the_fabrics_variables() -> None:
+def test_sshd_gives_variables_that_choose_no_network() -> None:
+    """Guards refuse those that do in a command; NCCL reads them from the runtime's file."""
     raw = lab_cluster()
     raw["runtimes"][0]["framework"] = "mpi"
     [runtime, *_] = runtimes(parse(raw, where="test"))
     server, launcher = runtime.spec["template"]["spec"]["replicatedJobs"]
     (container,) = server["template"]["spec"]["template"]["spec"]["containers"]
     pairs = shlex.split(container["command"][-1].removeprefix("SetEnv="))
-    assert pairs == [f"{e['name']}={e['value']}" for e in container["env"]]
+    values = {e["name"]: e["value"] for e in container["env"]}
+    assert pairs == [f"{name}={values[name]}" for name in values if name not in SWITCHES]
+    assert not re.search(in_words(SWITCHES), " ".join(container["command"]))
     assert "command" not in launcher["template"]["spec"]["template"]["spec"]["containers"][0]
 
 
