@@ -82,7 +82,6 @@ def _azure(answers: Answers) -> Section:
             "cluster_ranges": ["10.224.0.0/12", "10.0.0.0/16"],
             "network_operator": {"ofed": {"upgrade": "manual"}, "nfd": "operator"},
             "hcas": [f"mlx5_{rail}" for rail in range(8)],
-            "topology_file": answers["topology_file"],
         },
         **training("gpu", answers, _IMAGE, "nfs", "10Ti"),
     }
@@ -127,11 +126,6 @@ STARTERS = (
             *_SITE,
             asked("machine", "VM size of the GPU nodes", "Standard_ND96isr_H100_v5"),
             asked("nodes", "how many of them", "2"),
-            asked(
-                "topology_file",
-                "NCCL's topology file in the image",
-                "/opt/microsoft/ndv5-topo.xml",
-            ),
             *_NFS,
         ),
         section=_azure,
@@ -142,7 +136,7 @@ STARTERS = (
         ),
         comments={
             **COMMENTS,
-            "fabric": "The hypervisor hides which NIC is near which GPU; the topology file knows.",
+            "fabric": "The stack brings the topology that the hypervisor hides from NCCL.",
         },
     ),
 )
