@@ -41,6 +41,7 @@ BROUGHT_BY: Mapping[str, str] = MappingProxyType(
         "lab": "railhead-lab",
         "plan": "railhead-lab",
         "rehearse": "railhead-lab",
+        "review": "railhead-lab",
     }
 )
 SETTINGS: dict[str, Any] = {

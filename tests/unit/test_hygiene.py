@@ -22,6 +22,7 @@ from packaging.utils import canonicalize_name
 from railhead.base.errors import ExitCode
 from railhead.base.version import __version__
 from railhead.catalog.versions import LAB, ModuleChart
+from railhead.cli import BROUGHT_BY, GROUP
 from tests.docs import commands
 
 REPO = Path(__file__).resolve().parents[2]
@@ -498,6 +499,15 @@ def project(distribution: str = "railhead") -> dict[str, Any]:
     file = REPO / DISTRIBUTIONS[distribution][0] / "pyproject.toml"
     data: dict[str, Any] = tomllib.loads(file.read_text())["project"]
     return data
+
+
+def test_commands_of_other_distributions_name_them() -> None:
+    brought = {
+        command: name
+        for name in DISTRIBUTIONS
+        for command in project(name).get("entry-points", {}).get(GROUP, {})
+    }
+    assert brought == BROUGHT_BY
 
 
 def declared(text: str) -> set[str]:
