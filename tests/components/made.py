@@ -35,47 +35,44 @@ def made(recording: Recording, beside: Recording | None = None) -> str:
 
     ``beside``: only what is otherwise than there.
     """
-    parts = _parts(recording)
-    if beside is None:
-        return "".join(_text(*parts[urn], recording) for urn in sorted(parts))
-    there = _parts(beside)
-    return "".join(
-        _text(*parts[urn], recording, there.get(urn, ("", {}))[1])
-        for urn in sorted(parts)
-        if there.get(urn) != parts[urn]
-    )
+    parts, cluster = _parts(recording), _cluster(recording)
+    if beside is not None:
+        there = _parts(beside)
+        parts = {urn: part for urn, part in parts.items() if there.get(urn) != part}
+        compared = {urn: there[urn][1] for urn in parts if urn in there}
+    elif cluster != REFERENCE:
+        known = _reference()
+        compared = {urn: known.get(_common(r, cluster), {}) for urn, (r, _) in parts.items()}
+    else:
+        compared = {}
+    return "".join(_text(*parts[urn], compared.get(urn, {})) for urn in sorted(parts))
 
 
 @functools.cache
 def _reference() -> dict[str, dict[str, Any]]:
     """Return the lab's resources by type and name without the cluster's."""
-    lab = recorded(REFERENCE)
     return {
-        _common(lab, resource): _plain(_said(lab, resource), lab.folder)
-        for resource in lab.resources.values()
+        _common(resource, REFERENCE): registered
+        for resource, registered in _parts(recorded(REFERENCE)).values()
     }
 
 
-def _common(recording: Recording, resource: Registered) -> str:
-    """Return a type, and a name without that of the cluster, which its root has."""
-    return f"{resource.type} {resource.name.removeprefix(_cluster(recording))}"
-
-
-def _is_reference(recording: Recording) -> bool:
-    return _cluster(recording) == REFERENCE
+def _common(resource: Registered, cluster: str) -> str:
+    return f"{resource.type} {resource.name.removeprefix(cluster)}"
 
 
 def _cluster(recording: Recording) -> str:
+    """Return the cluster's name, which its root has."""
     (root,) = (r.name for r in recording.resources.values() if r.type.endswith(":TrainingCluster"))
     return root
 
 
 def _parts(recording: Recording) -> dict[str, tuple[Registered, dict[str, Any]]]:
-    results = {}
+    results, whole = {}, _cluster(recording) == REFERENCE
     for urn, resource in recording.resources.items():
         registered = _plain(_said(recording, resource), recording.folder)
         inputs = registered.get("inputs", {})
-        if resource.type.endswith(":ValidatingAdmissionPolicy") and not _is_reference(recording):
+        if resource.type.endswith(":ValidatingAdmissionPolicy") and not whole:
             inputs["spec"] |= dict.fromkeys(inputs["spec"].keys() & RULES, "as its tests")
         if resource.type.endswith(":ConfigMap") and WATCHING in resource.name:
             inputs["data"] = dict.fromkeys(inputs["data"], "as its tests")
@@ -83,23 +80,10 @@ def _parts(recording: Recording) -> dict[str, tuple[Registered, dict[str, Any]]]
     return results
 
 
-def _text(
-    resource: Registered,
-    registered: dict[str, Any],
-    recording: Recording,
-    reference: dict[str, Any] | None = None,
-) -> str:
-    if reference is None and not _is_reference(recording):
-        reference = _reference().get(_common(recording, resource))
+def _text(resource: Registered, registered: dict[str, Any], reference: dict[str, Any]) -> str:
     heading = f"{resource.name} ({resource.type.rpartition(':')[2]})"
-    return _dump(
-        {
-            heading: {
-                key: _compared(value, (reference or {}).get(key))
-                for key, value in registered.items()
-            }
-        }
-    )
+    fields = {key: _compared(value, reference.get(key)) for key, value in registered.items()}
+    return _dump({heading: fields})
 
 
 def _said(recording: Recording, resource: Registered) -> dict[str, Any]:
