@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from railhead.base.tags import MOVING
+from railhead.base.tags import moves
 from railhead.policies.plan import UNKNOWN, PlannedObject, containers, plain
 
 
@@ -32,11 +32,7 @@ def problems(planned: PlannedObject) -> Iterator[str]:
                 )
                 continue
             # Trainer fills in an image that a runtime leaves out.
-            if image is None:
-                continue
-            name, _, digest = str(image).partition("@")
-            _, colon, tag = name.rpartition("/")[2].partition(":")
-            if not digest and (not colon or tag in MOVING):
+            if image is not None and moves(str(image)):
                 yield (
                     f"{planned.label}: {path}.image is {image!r}, which is another one tomorrow, "
                     "and on some nodes only: name a version, or a digest"

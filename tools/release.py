@@ -6,7 +6,6 @@ Everything is built twice and compared: the same sources give the same bytes.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import re
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from railhead.base.version import __version__
-from railhead.cli.release import SUMS
+from railhead.cli.release import SUMS, sha256
 
 REPO = Path(__file__).resolve().parents[1]
 #: Distribution -> the folder that builds it, and the pins of what it brings.
@@ -57,7 +56,7 @@ def main() -> int:
             distribution = wheel.name.split("-")[0].replace("_", "-")
             bill = first / f"{distribution}-{__version__}.cdx.json"
             bill.write_text(sbom(distribution, wheel), encoding="utf-8")
-        sums = [f"{_sha256(path)}  {path.name}\n" for path in sorted(first.iterdir())]
+        sums = [f"{sha256(path)}  {path.name}\n" for path in sorted(first.iterdir())]
         (first / SUMS).write_text("".join(sums), encoding="utf-8")
         target = arguments.into / __version__
         shutil.rmtree(target, ignore_errors=True)
@@ -93,7 +92,7 @@ def sbom(distribution: str, wheel: Path) -> str:
     """Return a CycloneDX 1.6 document: a wheel, and the pinned parts that it was tested with."""
     pins = (REPO / "requirements" / FOLDERS[distribution][1]).read_text(encoding="utf-8")
     parts = [_component(name.lower(), version) for name, version in sorted(set(_PIN.findall(pins)))]
-    digest = _sha256(wheel)
+    digest = sha256(wheel)
     subject = {
         **_component(distribution, __version__),
         "licenses": [{"license": {"id": "Apache-2.0"}}],
@@ -123,10 +122,6 @@ def _component(name: str, version: str) -> dict[str, Any]:
         "version": version,
         "purl": purl,
     }
-
-
-def _sha256(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from pydantic_core import CoreSchema, PydanticCustomError
 
 from railhead.base import described, quantity
 from railhead.base.errors import choices
-from railhead.base.tags import MOVING
+from railhead.base.tags import moves
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _LABEL = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
@@ -132,9 +132,7 @@ def _image(value: str) -> str:
         raise problem(
             f"{value!r} is not an image's name, such as 'nvcr.io/nvidia/pytorch:25.06-py3'"
         )
-    name, _, digest = value.partition("@")
-    _, colon, tag = name.rpartition("/")[2].partition(":")
-    if not digest and (not colon or tag in MOVING):
+    if moves(value):
         raise problem(
             f"{value!r} is another image tomorrow, and on some nodes only; name a version or a "
             "digest"

@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from railhead import __version__
 from railhead.base.finding import Finding
 from railhead.base.options import Json
+from railhead.base.version import DISTRIBUTIONS, __version__
 
 if TYPE_CHECKING:
     from railhead.model.cluster import Cluster
 
 #: The engine that `railhead lab build pulumi` builds, and that the tests run.
 ENGINE = (3, 250)
-DISTRIBUTIONS = ("railhead-diagnose", "railhead", "railhead-accept", "railhead-lab")
 
 
 def doctor(as_json: Json = False) -> None:

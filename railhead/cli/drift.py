@@ -58,13 +58,13 @@ def drift(
     """
     from railhead import config, drift
     from railhead.base.errors import ExitCode, InputError
-    from railhead.config.files import stack_file
+    from railhead.config.files import stack_file, stack_name
     from railhead.config.live import target
     from railhead.kube import client as kube
 
     path = stack_file(stack)
     cluster = config.load(path)
-    name = path.name.removeprefix("Pulumi.").removesuffix(".yaml")
+    name = stack_name(path)
     exported = _read(state) if state else _export(name, path)
     compared = len(drift.objects(exported)) + len(drift.releases(exported))
     if not compared:

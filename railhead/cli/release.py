@@ -14,9 +14,9 @@ from typing import Annotated, Any
 import typer
 
 from railhead.base.finding import Finding
+from railhead.base.version import DISTRIBUTIONS
 
 SUMS = "SHA256SUMS"
-DISTRIBUTIONS = ("railhead", "railhead-accept", "railhead-diagnose", "railhead-lab")
 _LINE = re.compile(r"([0-9a-f]{64})  (\S+)")
 
 
@@ -61,7 +61,7 @@ def checked(folder: Path) -> Iterator[Finding]:
         text = "is not in the release" if name in there else "is missing"
         yield Finding(name=name, passed=False, text=text)
     for name in sorted(there & sums.keys()):
-        passed = _sha256(folder / name) == sums[name]
+        passed = sha256(folder / name) == sums[name]
         yield Finding(name=name, passed=passed, text="as released" if passed else "was changed")
     yield from _versions(folder, sums)
 
@@ -105,5 +105,6 @@ def _unlike(bill: Path, wheel: str, sums: dict[str, str]) -> str:
     return ""
 
 
-def _sha256(file: Path) -> str:
+def sha256(file: Path) -> str:
+    """Return the digest of a file, in hexadecimal."""
     return hashlib.sha256(file.read_bytes()).hexdigest()

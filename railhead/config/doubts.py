@@ -9,6 +9,7 @@ from datetime import datetime
 
 from railhead.base import quantity
 from railhead.base.sections import Problem, each
+from railhead.base.tags import MOVING
 from railhead.catalog.versions import COMBINATIONS, ModuleChart
 from railhead.fabric.site import Network
 from railhead.machines import MACHINES
@@ -23,7 +24,8 @@ GIB = 2**30
 # Kubernetes is tested up to so many (kubernetes.io, Considerations for large clusters).
 _TESTED_NODES = 5000
 # Tags that are moved from image to image.
-_MOVING = re.compile(r"(latest|nightly)([-_.].*)?|main|master|dev|edge|stable|current")
+# Tags that are moved too, beside those that no image may have (railhead.base.tags).
+_MOVING = re.compile(r"(latest|nightly)[-_.].*|current")
 _FOR_CPUS = re.compile(r"(.*[-_.])?cpu([-_.].*)?")
 # What no NVIDIA GPU runs, and which CPU an image is for.
 _FOR_OTHERS = re.compile(r"(?:^|[-_./:])(rocm|neuronx?|gaudi|habana|xpu|tpu|windows)")
@@ -97,7 +99,7 @@ def _runtimes(cluster: Cluster) -> Iterator[Problem]:
                 f"hundred and more is interrupted more often within 30 days; {wanted} is enough "
                 "for the others",
             )
-        if "@" not in runtime.image and _MOVING.fullmatch(tag.lower()):
+        if "@" not in runtime.image and (tag.lower() in MOVING or _MOVING.fullmatch(tag.lower())):
             yield f"{path}.image", f"tag {tag!r} is moved from image to image; take a version"
         if _FOR_CPUS.fullmatch(tag) and not machines[runtime.pool].stand_in:
             yield f"{path}.image", f"tag {tag!r} says that it is built for CPUs alone"

@@ -25,13 +25,16 @@ def stack_file(stack: str) -> Path:
     path = folder / f"Pulumi.{stack}.yaml"
     if path.is_file():
         return path
-    names = sorted(
-        p.name.removeprefix("Pulumi.").removesuffix(".yaml") for p in folder.glob("Pulumi.*.yaml")
-    )
+    names = sorted(map(stack_name, folder.glob("Pulumi.*.yaml")))
     raise NotFoundError(
         f"no stack {stack!r} in {folder}{choices(stack, names)}",
         remedy="name one of them, or a stack's file",
     )
+
+
+def stack_name(file: Path) -> str:
+    """Return the name of the stack that a file is of."""
+    return file.name.removeprefix("Pulumi.").removesuffix(".yaml")
 
 
 def stack_files() -> list[Path]:

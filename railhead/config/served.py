@@ -8,15 +8,14 @@ from railhead.base.sections import Problem
 from railhead.catalog.versions import COMBINATIONS, unrun
 from railhead.model.cluster import Cluster
 
+# kubernetes/kubernetes CHANGELOG-1.34: DRA is stable and on, as resource.k8s.io/v1.
+_CLAIMS_SINCE = (1, 34)
+
 
 def addons(cluster: Cluster) -> list[str]:
     """Return the names of the catalogue's add-ons that a stack installs."""
     own = ["gpu-operator"] if cluster.gpu_operator is not None else []
     return [*own, *cluster.queueing.addons, *cluster.fabric.addons()]
-
-
-# kubernetes/kubernetes CHANGELOG-1.34: DRA is stable and on, as resource.k8s.io/v1.
-_CLAIMS_SINCE = (1, 34)
 
 
 def unserved(cluster: Cluster, minor: str) -> str:

@@ -46,14 +46,14 @@ def plan(
     """
     from railhead import config
     from railhead.base.errors import ExitCode
-    from railhead.config.files import stack_file
+    from railhead.config.files import stack_file, stack_name
     from railhead.lab import planning
 
     path = stack_file(stack)
     checked = config.check(path)
     cluster = checked.cluster
     compared = _compared(cluster, contract)
-    name = path.name.removeprefix("Pulumi.").removesuffix(".yaml")
+    name = stack_name(path)
     planned = planning.plan(name, path, progress=_progress, policies=policies)
     _progress(None)
     refused = [v for v in planned.violations if v.mandatory]

@@ -61,7 +61,7 @@ def rehearse(
     import tempfile
 
     from railhead.config import parse
-    from railhead.config.files import stack_file
+    from railhead.config.files import stack_file, stack_name
     from railhead.lab.planning import checkout_of
     from railhead.twin import report as reports
     from railhead.twin.programme import DESTROY, NEEDED, Programme
@@ -69,7 +69,7 @@ def rehearse(
     from railhead.twin.twin import twin
 
     file = stack_file(stack)
-    name = file.name.removeprefix("Pulumi.").removesuffix(".yaml")
+    name = stack_name(file)
     with tempfile.TemporaryDirectory(prefix="railhead-rehearse-") as folder:
         file, section = _prepared(file, Path(folder) / "stacks", nodes)
         cluster = parse(section, where=file.name)

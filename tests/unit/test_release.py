@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from railhead.base.errors import ExitCode
-from railhead.base.version import __version__
+from railhead.base.version import DISTRIBUTIONS, __version__
 from railhead.cli import run
-from railhead.cli.release import DISTRIBUTIONS, SUMS
+from railhead.cli.release import SUMS
 from tests.wheels import FOLDERS, REPO
 from tools import release
 
