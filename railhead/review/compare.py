@@ -143,44 +143,19 @@ def _parsed(value: Any) -> Any:
 
 def compare(before: Mapping[str, Planned], after: Mapping[str, Planned]) -> list[Change]:
     """Return all differences."""
-    changes: list[Change] = []
-    matched: dict[str, str] = {}
-    for urn, resource in after.items():
-        previous = urn if urn in before else next((a for a in resource.aliases if a in before), "")
-        if previous:
-            matched[previous] = urn
-    for previous, urn in matched.items():
-        old = before[previous]
-        new = _ignoring(old, after[urn])
-        paths = tuple(changed_paths(dict(old.inputs), dict(new.inputs)))
-        references = tuple(
-            key
-            for key in sorted({*old.refers, *new.refers})
-            if key in old.inputs
-            and key in new.inputs
-            and old.refers.get(key) != new.refers.get(key)
-        )
-        options = (
-            old.protect != new.protect or old.retain != new.retain or old.ignores - new.ignores
-        )
-        fixed = tuple(forced(new.type, list(paths)))
-        if paths or references or options or lost_order(old, new, after):
-            changes.append(
-                Change(
-                    kind="replaced" if fixed else "changed",
-                    before=old,
-                    after=new,
-                    paths=paths + tuple(r for r in references if r not in paths),
-                    forced_by=fixed,
-                )
-            )
+    matched = _matched(before, after)
+    changes = [
+        change
+        for old, new in matched.items()
+        if (change := _changed(before[old], after[new], after)) is not None
+    ]
     taken = set(matched.values())
-    added = {urn: r for urn, r in after.items() if urn not in taken}
+    added = {urn: resource for urn, resource in after.items() if urn not in taken}
     by_identity = {r.identity: r for r in added.values() if r.identity}
     for urn, resource in before.items():
         if urn in matched:
             continue
-        same = by_identity.get(resource.identity) if resource.identity else None
+        same = by_identity.get(resource.identity)
         if same is None:
             changes.append(Change(kind="deleted", before=resource, after=None))
             continue
@@ -192,6 +167,38 @@ def compare(before: Mapping[str, Planned], after: Mapping[str, Planned]) -> list
         )
     changes += [Change(kind="added", before=None, after=r) for r in added.values()]
     return changes
+
+
+def _matched(before: Mapping[str, Planned], after: Mapping[str, Planned]) -> dict[str, str]:
+    """Return URN of the base -> that of the head, by URN or by an alias."""
+    results = {}
+    for urn, resource in after.items():
+        previous = urn if urn in before else next((a for a in resource.aliases if a in before), "")
+        if previous:
+            results[previous] = urn
+    return results
+
+
+def _changed(old: Planned, new: Planned, after: Mapping[str, Planned]) -> Change | None:
+    """Return how a resource differs that both plans have; None if it does not."""
+    new = _ignoring(old, new)
+    paths = tuple(changed_paths(dict(old.inputs), dict(new.inputs)))
+    references = tuple(
+        key
+        for key in sorted({*old.refers, *new.refers})
+        if key in old.inputs and key in new.inputs and old.refers.get(key) != new.refers.get(key)
+    )
+    options = old.protect != new.protect or old.retain != new.retain or old.ignores - new.ignores
+    if not (paths or references or options or lost_order(old, new, after)):
+        return None
+    fixed = tuple(forced(new.type, list(paths)))
+    return Change(
+        kind="replaced" if fixed else "changed",
+        before=old,
+        after=new,
+        paths=paths + tuple(r for r in references if r not in paths),
+        forced_by=fixed,
+    )
 
 
 def _ignoring(old: Planned, new: Planned) -> Planned:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ from railhead.review.gone import gone, size
 from railhead.review.judged import Judged
 from railhead.review.model import Level
 from railhead.review.objects import BY_KIND
-from railhead.review.rows import _prefix, differing, fields, short
+from railhead.review.rows import differing, fields, prefix, short
 
 _DIGESTS = ("railhead.dev/digest",)
 
@@ -139,17 +140,20 @@ def _reach(change: Change) -> Iterator[Judged]:
     """Yield networks that a rule of a security group or firewall newly lets in."""
     kind = change.either.type.rpartition(":")[2]
     if not change.now or kind not in (
-        *("SecurityGroupIngressRule", "SecurityGroupRule", "SecurityGroup", "Firewall"),
-        *("DefaultSecurityGroup", "SecurityGroupEgressRule"),
+        "DefaultSecurityGroup",
+        "Firewall",
+        "SecurityGroup",
+        "SecurityGroupEgressRule",
+        "SecurityGroupIngressRule",
+        "SecurityGroupRule",
     ):
         return
     way_in = "Egress" not in kind and change.now.get("direction") != "EGRESS"
     was, now = set(_networks(change.was)), set(_networks(change.now))
     for network in sorted(now - was):
-        prefix = _prefix(network)
         if network.startswith("pl-"):
             yield Judged("ask", "network", f"lets in {network}: the list was not read")
-        elif way_in and prefix < 16:
+        elif way_in and prefix(network) < 16:
             yield Judged("refuse", "network", f"lets in {network}, {_hosts(network)} addresses")
         elif way_in and change.kind != "added":
             yield Judged("ask", "network", f"lets in {network}")
@@ -163,8 +167,6 @@ def _reach(change: Change) -> Iterator[Judged]:
 
 
 def _hosts(network: str) -> str:
-    import ipaddress
-
     return f"{ipaddress.ip_network(network, strict=False).num_addresses:,}"
 
 

@@ -10,12 +10,12 @@ import yaml
 
 from railhead.base.names import TRAINING_LABEL
 from railhead.base.quantity import parse
-from railhead.base.tags import MOVING
+from railhead.base.tags import MOVING, moves
 from railhead.review import rights
 from railhead.review.compare import Change
 from railhead.review.judged import Judged
 from railhead.review.model import Level
-from railhead.review.rows import _less, _prefix, _several, flat, short
+from railhead.review.rows import flat, less, prefix, several, short
 
 _LEVELS = ("privileged", "baseline", "restricted")
 _ENFORCE = "pod-security.kubernetes.io/enforce"
@@ -70,9 +70,9 @@ def _opened(
             continue
         block = (peer.get("ipBlock") or {}).get("cidr")
         if block is not None:
-            prefix = _prefix(block)
+            length = prefix(block)
             level: Level = (
-                "refuse" if prefix < 8 and not ports else "ask" if prefix < 16 else "note"
+                "refuse" if length < 8 and not ports else "ask" if length < 16 else "note"
             )
             yield Judged(level, "network", f"opens {where} for {block}")
         elif peer.get("namespaceSelector") == {} and not peer.get("podSelector"):
@@ -160,11 +160,11 @@ def limits(change: Change, *, code: bool) -> Iterator[Judged]:
     if change.kind == "deleted":
         return
     for key, value in was.items():
-        if key not in now or _less(now[key], value):
+        if key not in now or less(now[key], value):
             opened = str(value) == "0" or key not in now
             level: Level = "refuse" if opened else "ask" if code else "note"
             yield Judged(level, "guards", f"allows {now.get(key, 'any')} {key} in place of {value}")
-        elif _less(value, now[key]):
+        elif less(value, now[key]):
             yield Judged("ask", "quota", f"allows {now[key]} {key} in place of {value}")
 
 
@@ -233,7 +233,7 @@ def pods(change: Change, *, code: bool) -> Iterator[Judged]:
         old = before.get(path)
         yield from _pod(old, spec, code=code)
     was, now = change.was.get("spec") or {}, change.now.get("spec") or {}
-    if change.before and change.after and _less(was.get("replicas"), now.get("replicas")):
+    if change.before and change.after and less(was.get("replicas"), now.get("replicas")):
         level: Level = "refuse" if now.get("replicas") == 0 else "ask"
         yield Judged(level, "jobs", f"has {now.get('replicas')} replicas, not {was['replicas']}")
     if (
@@ -284,7 +284,7 @@ def _pod(was: Mapping[str, Any] | None, now: Mapping[str, Any], *, code: bool) -
             text = f"{key}: {short(was.get(key))} -> {short(now.get(key))}"
             yield Judged("ask", "jobs", text)
     grace = was.get("terminationGracePeriodSeconds"), now.get("terminationGracePeriodSeconds")
-    if _less(*grace):
+    if less(*grace):
         text = f"has {grace[1]} s to write its last checkpoint, not {grace[0]}"
         yield Judged("ask", "data", text, "runs that are stopped")
     if dict(flat(was.get("securityContext") or {})) != dict(flat(now.get("securityContext") or {})):
@@ -296,7 +296,7 @@ def _volumes(before: list[Any], after: list[Any], *, code: bool) -> Iterator[Jud
     for row in before:
         new = now.get(row.get("name"), {})
         limits = [(r.get("emptyDir") or {}).get("sizeLimit") for r in (row, new)]
-        if _less(*limits):
+        if less(*limits):
             text = f"has {limits[1]} of shared memory, not {limits[0]}"
             yield Judged("ask", "jobs", text, "data loaders and NCCL, in the middle of a run")
         claims = [(r.get("persistentVolumeClaim") or {}).get("claimName") for r in (row, new)]
@@ -351,16 +351,16 @@ def _weaker(was: Mapping[str, Any], now: Mapping[str, Any], *, code: bool) -> It
         for name, amount in before.items():
             if "/" in name and name not in after:
                 yield Judged("refuse", "network", f"no longer asks for {name}", "its jobs")
-            elif "/" in name and _less(amount, after.get(name)):
+            elif "/" in name and less(amount, after.get(name)):
                 yield Judged("refuse", "network", f"asks for {after[name]} {name}, not {amount}")
-            elif _less(amount, after.get(name)):
+            elif less(amount, after.get(name)):
                 yield Judged("ask", "jobs", f"has {after.get(name)} {name}, not {amount}")
     before, after = was.get("securityContext") or {}, now.get("securityContext") or {}
     if before != after:
         gained = {k: v for k, v in dict(flat(after)).items() if dict(flat(before)).get(k) != v}
         yield Judged("ask", "rights", f"has another security context: {short(gained)}")
     for key in ("volumeMounts", "livenessProbe", "readinessProbe"):
-        gone = [m for m in _several(was.get(key)) if m not in _several(now.get(key))]
+        gone = [m for m in several(was.get(key)) if m not in several(now.get(key))]
         if gone and code:
             yield Judged("ask", "jobs", f"loses or changes {key}")
     for key in ("command", "args"):
@@ -369,12 +369,10 @@ def _weaker(was: Mapping[str, Any], now: Mapping[str, Any], *, code: bool) -> It
 
 
 def _image(was: Any, now: str) -> Iterator[Judged]:
-    name, _, digest = now.partition("@")
-    repository, _, tag = name.rpartition(":") if ":" in name.rpartition("/")[2] else (name, "", "")
-    if not digest and (not tag or tag in MOVING):
+    if moves(now):
         text = f"runs {now}, whose tag moves: another image tomorrow, and on some nodes only"
         yield Judged("refuse", "jobs", text)
-    elif was and str(was).partition("/")[0] != repository.partition("/")[0]:
+    elif was and str(was).partition("/")[0] != now.partition("/")[0]:
         yield Judged("ask", "rights", f"runs {now} in place of {was}: another registry")
     elif was:
         yield Judged("note", "jobs", f"runs {now} in place of {was}")
@@ -460,7 +458,7 @@ def _value(path: str, was: Any, now: Any, *, code: bool) -> Judged:
         return Judged("refuse", "jobs", f"{text}: a tag that moves")
     if now is False and was is True and path.endswith(("enabled", "Enabled")):
         return Judged("refuse" if code else "ask", "jobs", f"{text}: it is switched off")
-    if isinstance(was, list) and any(item not in _several(now) for item in was):
+    if isinstance(was, list) and any(item not in several(now) for item in was):
         return Judged("ask", "jobs", f"{text}: something is no longer there")
     if _WEAKER.search(path):
         return Judged("refuse" if code else "ask", "guards", text)

@@ -13,6 +13,7 @@ from railhead.base.errors import RefusedError
 from railhead.config import edits
 from railhead.config.edits import Edit
 from railhead.config.edits.doubts import doubts
+from railhead.config.files import stack_name
 from railhead.contract import ClusterContract
 from railhead.lab.planning import Violation, priced
 from railhead.model.removals import RemovalConfig
@@ -179,7 +180,7 @@ def _stack(
     before: Side | None,
     after: Side | None,
 ) -> tuple[StackReview, list[Finding]]:
-    name = Path(file).name.removeprefix("Pulumi.").removesuffix(".yaml")
+    name = stack_name(Path(file))
     build = _Builder(source=source, file=file, stack=name)
     findings: list[Finding] = []
     if after is None:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 from typing import Any
 
 from railhead.review.compare import Change
 from railhead.review.judged import Judged
 from railhead.review.model import Level
+from railhead.review.rows import several
 
 _WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection", "*"})
 _READS = frozenset({"get", "list", "watch", "*"})
 _RBAC = ("roles", "clusterroles", "rolebindings", "clusterrolebindings")
 _WEBHOOKS = ("validatingwebhookconfigurations", "mutatingwebhookconfigurations")
 _GUARDS = (
-    *("validatingadmissionpolicies", "validatingadmissionpolicybindings"),
-    *("mutatingadmissionpolicies", "mutatingadmissionpolicybindings"),
-    *("networkpolicies", "resourcequotas", "limitranges"),
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+    "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
+    "networkpolicies",
+    "resourcequotas",
+    "limitranges",
 )
 _QUEUES = ("clusterqueues", "cohorts", "localqueues", "resourceflavors", "workloads")
 # (verbs, resources, what its holder can do)
@@ -116,19 +122,15 @@ def _who(subject: Mapping[str, Any]) -> str:
     return f"{subject.get('kind')} {space}{subject.get('name')}"
 
 
-def _several(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [] if value is None else [value]
-
-
 def _grants(document: Any) -> dict[tuple[str, str], Any]:
     """(action, resource) -> condition, of each statement that allows something."""
     grants: dict[tuple[str, str], Any] = {}
     statements = document.get("Statement") if isinstance(document, Mapping) else None
-    for row in _several(statements):
+    for row in several(statements):
         if row.get("Effect") == "Allow":
-            actions = _several(row.get("Action")) or ["everything but the named"]
+            actions = several(row.get("Action")) or ["everything but the named"]
             for action in actions:
-                for resource in _several(row.get("Resource")) or ["*"]:
+                for resource in several(row.get("Resource")) or ["*"]:
                     grants[str(action), str(resource)] = row.get("Condition")
     return grants
 
@@ -169,8 +171,6 @@ def documents(change: Change) -> Iterator[Judged]:
 
 
 def _covers(wide: tuple[str, str], narrow: tuple[str, str]) -> bool:
-    from fnmatch import fnmatchcase
-
     return all(fnmatchcase(n, w) for n, w in zip(narrow, wide, strict=True))
 
 
@@ -206,8 +206,8 @@ def attachments(change: Change, *, code: bool) -> Iterator[Judged]:
     if kind == "AccessEntry" and change.kind == "added":
         yield Judged("note", "access", f"lets {change.now.get('principalArn')} log in")
     if kind not in _POLICY_KINDS:
-        for arn in set(_several(change.now.get("managedPolicyArns"))) - set(
-            _several(change.was.get("managedPolicyArns"))
+        for arn in set(several(change.now.get("managedPolicyArns"))) - set(
+            several(change.was.get("managedPolicyArns"))
         ):
             yield from _managed(change, str(arn), code=code)
         return
@@ -234,7 +234,7 @@ def google(change: Change) -> Iterator[Judged]:
     role = str(change.now.get("role", ""))
     if not change.now or not role or (role == change.was.get("role")):
         return
-    who = change.now.get("member") or ", ".join(_several(change.now.get("members")))
+    who = change.now.get("member") or ", ".join(several(change.now.get("members")))
     grave = role.lower().endswith(("admin", "owner", "editor")) or "tokenCreator" in role
     level: Level = "refuse" if grave else "ask"
     yield Judged(level, "rights", f"gives {who or 'its account'} {role}")

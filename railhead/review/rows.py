@@ -28,7 +28,8 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def _less(was: Any, now: Any) -> bool:
+def less(was: Any, now: Any) -> bool:
+    """Return whether a quantity fell, or is gone."""
     before, after = _number(was), _number(now)
     return before is not None and (after is None or after < before)
 
@@ -63,22 +64,24 @@ def _fewer(was: Any, now: Any) -> bool:
 
 def _wide(was: Any, now: Any) -> bool:
     """Networks were added that are wider than a /16, or a single one became wider."""
-    added = [n for n in _several(now) if n not in _several(was)]
-    return any(_prefix(n) < 16 for n in added)
+    added = [n for n in several(now) if n not in several(was)]
+    return any(prefix(n) < 16 for n in added)
 
 
-def _prefix(text: Any) -> int:
+def prefix(text: Any) -> int:
+    """Return the length of a network's prefix; 128 for what is not a network."""
     try:
         return ipaddress.ip_network(str(text), strict=False).prefixlen
     except ValueError:
         return 128
 
 
-def _several(value: Any) -> list[Any]:
+def several(value: Any) -> list[Any]:
+    """Return a list as it is, one value as a list of it, and nothing as an empty one."""
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Row:
     """A field of a type, both as shell patterns, and what it means when ``when`` holds."""
 
@@ -88,11 +91,6 @@ class Row:
     level: Level
     loss: Loss
     says: str
-    who: str = ""
-
-
-def _row(type_: str, path: str, when: When, level: Level, loss: Loss, says: str) -> Row:
-    return Row(type=type_, path=path, when=when, level=level, loss=loss, says=says)
 
 
 _EKS = "aws:eks/cluster:Cluster"
@@ -106,9 +104,9 @@ _BUCKET = "gcp:storage/bucket:*"
 _ROLLS = "its nodes are replaced one after the other, with the jobs on them"
 
 ROWS: tuple[Row, ...] = (
-    _row(_EKS, "deletionProtection", _off, "refuse", "data", "can be deleted by one command"),
-    _row(_EKS, "vpcConfig.endpointPublicAccess", _on, "ask", "network", "gets a public API server"),
-    _row(
+    Row(_EKS, "deletionProtection", _off, "refuse", "data", "can be deleted by one command"),
+    Row(_EKS, "vpcConfig.endpointPublicAccess", _on, "ask", "network", "gets a public API server"),
+    Row(
         _EKS,
         "vpcConfig.endpointPrivateAccess",
         _off,
@@ -116,9 +114,9 @@ ROWS: tuple[Row, ...] = (
         "network",
         "has no private API server: nodes reach it over the internet, or not at all",
     ),
-    _row(_EKS, "vpcConfig.publicAccessCidrs", _wide, "refuse", "network", "opens its API server"),
-    _row(_EKS, "vpcConfig.publicAccessCidrs", _came, "ask", "network", "opens its API server"),
-    _row(
+    Row(_EKS, "vpcConfig.publicAccessCidrs", _wide, "refuse", "network", "opens its API server"),
+    Row(_EKS, "vpcConfig.publicAccessCidrs", _came, "ask", "network", "opens its API server"),
+    Row(
         _EKS,
         "enabledClusterLogTypes",
         _gone,
@@ -126,56 +124,56 @@ ROWS: tuple[Row, ...] = (
         "guards",
         "stops logs: {gone}; who did what is no longer recorded",
     ),
-    _row(_EKS, "encryptionConfig*", _any, "refuse", "data", "changes the key of Secrets"),
-    _row(_EKS, "accessConfig.authenticationMode", _any, "ask", "access", "authenticates otherwise"),
-    _row(_EKS, "version", _less, "refuse", "jobs", "goes back in its Kubernetes version"),
-    _row(_EKS, "version", _any, "ask", "jobs", "is upgraded: nodes follow"),
-    _row(_GKE, "deletionProtection", _off, "refuse", "data", "can be deleted by one command"),
-    _row(_GKE, "masterAuthorizedNetworksConfig*", _any, "ask", "network", "opens its API server"),
-    _row(_GKE, "privateClusterConfig*", _any, "refuse", "network", "is less private"),
-    _row(_GKE, "controlPlaneEndpointsConfig*", _any, "ask", "network", "is reached otherwise"),
-    _row(_GKE, "networkPolicy*", _any, "refuse", "network", "enforces network policies otherwise"),
-    _row(_GKE, "loggingConfig*", _gone, "refuse", "guards", "stops logs"),
-    _row(_GKE, "databaseEncryption*", _any, "refuse", "data", "changes the key of Secrets"),
-    _row(_GKE, "*inMasterVersion", _less, "refuse", "jobs", "goes back in its version"),
-    _row(_GKE, "maintenancePolicy*", _any, "ask", "jobs", "is maintained at other times"),
-    _row(_GKE, "releaseChannel*", _any, "ask", "jobs", "is upgraded at other times"),
-    _row(_GKE, "workloadIdentityConfig*", _gone, "refuse", "rights", "hands nodes' keys to pods"),
-    _row(_FSX, "storageCapacity", _less, "refuse", "data", "shrinks, which cannot be done"),
-    _row(_FSX, "storageCapacity", _more, "note", "capacity", "grows"),
-    _row(_FSX, "perUnitStorageThroughput", _less, "ask", "jobs", "is slower"),
-    _row(_FSX, "metadataConfiguration.iops", _less, "ask", "jobs", "has fewer metadata operations"),
-    _row(_FSX, "automaticBackupRetentionDays", _less, "refuse", "data", "keeps backups for less"),
-    _row(_FSX, "skipFinalBackup", _on, "refuse", "data", "leaves no last backup when it goes"),
-    _row(_FSX, "copyTagsToBackups", _off, "ask", "data", "makes backups without its tags"),
-    _row(_FSX, "securityGroupIds", _any, "refuse", "network", "is reached by others, or by none"),
-    _row(_EFS, "encrypted", _off, "refuse", "data", "lies in the clear"),
-    _row(_EFS, "lifecyclePolicies", _any, "ask", "jobs", "moves files to slower storage otherwise"),
-    _row(_EFS, "throughputMode", _any, "ask", "jobs", "has another throughput"),
-    _row("aws:efs/backupPolicy:*", "backupPolicy.status", _off, "refuse", "data", "stops backups"),
-    _row("aws:kms/key:*", "enableKeyRotation", _off, "ask", "rights", "is never rotated"),
-    _row("aws:kms/key:*", "deletionWindowInDays", _less, "ask", "data", "is gone sooner"),
-    _row(
+    Row(_EKS, "encryptionConfig*", _any, "refuse", "data", "changes the key of Secrets"),
+    Row(_EKS, "accessConfig.authenticationMode", _any, "ask", "access", "authenticates otherwise"),
+    Row(_EKS, "version", less, "refuse", "jobs", "goes back in its Kubernetes version"),
+    Row(_EKS, "version", _any, "ask", "jobs", "is upgraded: nodes follow"),
+    Row(_GKE, "deletionProtection", _off, "refuse", "data", "can be deleted by one command"),
+    Row(_GKE, "masterAuthorizedNetworksConfig*", _any, "ask", "network", "opens its API server"),
+    Row(_GKE, "privateClusterConfig*", _any, "refuse", "network", "is less private"),
+    Row(_GKE, "controlPlaneEndpointsConfig*", _any, "ask", "network", "is reached otherwise"),
+    Row(_GKE, "networkPolicy*", _any, "refuse", "network", "enforces network policies otherwise"),
+    Row(_GKE, "loggingConfig*", _gone, "refuse", "guards", "stops logs"),
+    Row(_GKE, "databaseEncryption*", _any, "refuse", "data", "changes the key of Secrets"),
+    Row(_GKE, "*inMasterVersion", less, "refuse", "jobs", "goes back in its version"),
+    Row(_GKE, "maintenancePolicy*", _any, "ask", "jobs", "is maintained at other times"),
+    Row(_GKE, "releaseChannel*", _any, "ask", "jobs", "is upgraded at other times"),
+    Row(_GKE, "workloadIdentityConfig*", _gone, "refuse", "rights", "hands nodes' keys to pods"),
+    Row(_FSX, "storageCapacity", less, "refuse", "data", "shrinks, which cannot be done"),
+    Row(_FSX, "storageCapacity", _more, "note", "capacity", "grows"),
+    Row(_FSX, "perUnitStorageThroughput", less, "ask", "jobs", "is slower"),
+    Row(_FSX, "metadataConfiguration.iops", less, "ask", "jobs", "has fewer metadata operations"),
+    Row(_FSX, "automaticBackupRetentionDays", less, "refuse", "data", "keeps backups for less"),
+    Row(_FSX, "skipFinalBackup", _on, "refuse", "data", "leaves no last backup when it goes"),
+    Row(_FSX, "copyTagsToBackups", _off, "ask", "data", "makes backups without its tags"),
+    Row(_FSX, "securityGroupIds", _any, "refuse", "network", "is reached by others, or by none"),
+    Row(_EFS, "encrypted", _off, "refuse", "data", "lies in the clear"),
+    Row(_EFS, "lifecyclePolicies", _any, "ask", "jobs", "moves files to slower storage otherwise"),
+    Row(_EFS, "throughputMode", _any, "ask", "jobs", "has another throughput"),
+    Row("aws:efs/backupPolicy:*", "backupPolicy.status", _off, "refuse", "data", "stops backups"),
+    Row("aws:kms/key:*", "enableKeyRotation", _off, "ask", "rights", "is never rotated"),
+    Row("aws:kms/key:*", "deletionWindowInDays", less, "ask", "data", "is gone sooner"),
+    Row(
         "aws:cloudwatch/logGroup:*",
         "retentionInDays",
-        _less,
+        less,
         "ask",
         "guards",
         "keeps logs for less",
     ),
-    _row(_GROUP, "scalingConfig.maxSize", _less, "ask", "capacity", "holds fewer nodes"),
-    _row(_GROUP, "scalingConfig.maxSize", _more, "note", "capacity", "holds more nodes"),
-    _row(_GROUP, "scalingConfig.minSize", _more, "ask", "capacity", "never has fewer nodes"),
-    _row(_GROUP, "scalingConfig.minSize", _less, "ask", "capacity", "may have fewer nodes"),
-    _row(_GROUP, "taints", _gone, "refuse", "jobs", "lets pods that need no GPU fill its nodes"),
-    _row(_GROUP, "labels*", _gone, "refuse", "jobs", "loses labels by which its pods find it"),
-    _row(_GROUP, "nodeRepairConfig*", _off, "refuse", "jobs", "no longer repairs broken nodes"),
-    _row(_GROUP, "updateConfig*", _any, "ask", "jobs", "updates another number of nodes at once"),
-    _row(_GROUP, "launchTemplate*", _any, "refuse", "jobs", _ROLLS),
-    _row(_GROUP, "version", _any, "ask", "jobs", _ROLLS),
-    _row(_GROUP, "amiType", _any, "refuse", "jobs", f"gets another image: {_ROLLS}"),
-    _row(_GROUP, "subnetIds", _any, "refuse", "jobs", "has nodes in other subnets"),
-    _row(
+    Row(_GROUP, "scalingConfig.maxSize", less, "ask", "capacity", "holds fewer nodes"),
+    Row(_GROUP, "scalingConfig.maxSize", _more, "note", "capacity", "holds more nodes"),
+    Row(_GROUP, "scalingConfig.minSize", _more, "ask", "capacity", "never has fewer nodes"),
+    Row(_GROUP, "scalingConfig.minSize", less, "ask", "capacity", "may have fewer nodes"),
+    Row(_GROUP, "taints", _gone, "refuse", "jobs", "lets pods that need no GPU fill its nodes"),
+    Row(_GROUP, "labels*", _gone, "refuse", "jobs", "loses labels by which its pods find it"),
+    Row(_GROUP, "nodeRepairConfig*", _off, "refuse", "jobs", "no longer repairs broken nodes"),
+    Row(_GROUP, "updateConfig*", _any, "ask", "jobs", "updates another number of nodes at once"),
+    Row(_GROUP, "launchTemplate*", _any, "refuse", "jobs", _ROLLS),
+    Row(_GROUP, "version", _any, "ask", "jobs", _ROLLS),
+    Row(_GROUP, "amiType", _any, "refuse", "jobs", f"gets another image: {_ROLLS}"),
+    Row(_GROUP, "subnetIds", _any, "refuse", "jobs", "has nodes in other subnets"),
+    Row(
         _TEMPLATE,
         "networkInterfaces",
         _fewer,
@@ -183,7 +181,7 @@ ROWS: tuple[Row, ...] = (
         "network",
         "starts nodes with {now_count} interfaces in place of {was_count}: NCCL loses the others",
     ),
-    _row(
+    Row(
         _TEMPLATE,
         "capacityReservationSpecification*",
         _any,
@@ -191,41 +189,41 @@ ROWS: tuple[Row, ...] = (
         "capacity",
         "buys other capacity",
     ),
-    _row(_TEMPLATE, "instanceMarketOptions*", _any, "refuse", "capacity", "buys otherwise"),
-    _row(_TEMPLATE, "placement*", _any, "refuse", "network", "places nodes otherwise"),
-    _row(_TEMPLATE, "*", _any, "refuse", "jobs", _ROLLS),
-    _row("aws:ec2/subnet:*", "mapPublicIpOnLaunch", _on, "refuse", "network", "is public"),
-    _row("aws:ec2/vpcEndpoint:*", "policy*", _any, "ask", "network", "admits others"),
-    _row("aws:ec2/vpcEndpoint:*", "privateDnsEnabled", _off, "refuse", "network", "has no name"),
-    _row("aws:ec2/route:*", "*", _any, "ask", "network", "leads elsewhere"),
-    _row("aws:eks/addon:*", "addonVersion", _any, "ask", "jobs", "gets another version"),
-    _row("aws:eks/addon:*", "configurationValues*", _any, "ask", "jobs", "is set otherwise"),
-    _row("aws:eks/podIdentityAssociation:*", "*", _any, "ask", "access", "gives other rights"),
-    _row("aws:eks/accessEntry:*", "*", _any, "ask", "access", "names others"),
-    _row(_POOL, "nodeConfig.taints", _gone, "refuse", "jobs", "lets pods without GPUs fill it"),
-    _row(_POOL, "nodeConfig.labels*", _gone, "refuse", "jobs", "loses labels that pods look for"),
-    _row(_POOL, "management.autoRepair", _off, "refuse", "jobs", "no longer repairs broken nodes"),
-    _row(_POOL, "management.autoUpgrade", _on, "refuse", "jobs", "is upgraded under its jobs"),
-    _row(_POOL, "autoscaling.*", _less, "ask", "capacity", "holds fewer nodes"),
-    _row(_POOL, "autoscaling.*", _more, "note", "capacity", "holds more nodes"),
-    _row(_POOL, "nodeCount", _more, "note", "capacity", "holds more nodes"),
-    _row(_POOL, "nodeCount", _less, "ask", "capacity", "holds fewer nodes"),
-    _row(_POOL, "initialNodeCount", _any, "ask", "capacity", "begins with other nodes"),
-    _row(_POOL, "upgradeSettings*", _any, "ask", "jobs", "updates other numbers of nodes at once"),
-    _row(_POOL, "networkConfig*", _any, "refuse", "network", "has other interfaces"),
-    _row(_POOL, "nodeConfig.gvnic*", _any, "refuse", "network", "has another network driver"),
-    _row(_POOL, "nodeConfig*", _any, "refuse", "jobs", _ROLLS),
-    _row(_POOL, "*", _any, "ask", "jobs", "changes its nodes"),
-    _row(_BUCKET, "lifecycleRules", _any, "refuse", "data", "deletes or moves objects otherwise"),
-    _row(_BUCKET, "versioning*", _off, "refuse", "data", "keeps no older versions"),
-    _row(_BUCKET, "softDeletePolicy*", _any, "refuse", "data", "keeps deleted objects for less"),
-    _row(_BUCKET, "forceDestroy", _on, "refuse", "data", "is deleted with what is in it"),
-    _row("gcp:filestore/instance:*", "fileShares*", _any, "ask", "data", "has another size"),
-    _row("gcp:filestore/instance:*", "deletionProtection*", _off, "refuse", "data", "unprotected"),
-    _row("gcp:lustre/instance:*", "capacityGib", _less, "refuse", "data", "shrinks"),
-    _row("gcp:compute/network:*", "mtu", _any, "refuse", "network", "has another frame size"),
-    _row("gcp:compute/router*:*", "*", _any, "ask", "network", "leads elsewhere"),
-    _row(
+    Row(_TEMPLATE, "instanceMarketOptions*", _any, "refuse", "capacity", "buys otherwise"),
+    Row(_TEMPLATE, "placement*", _any, "refuse", "network", "places nodes otherwise"),
+    Row(_TEMPLATE, "*", _any, "refuse", "jobs", _ROLLS),
+    Row("aws:ec2/subnet:*", "mapPublicIpOnLaunch", _on, "refuse", "network", "is public"),
+    Row("aws:ec2/vpcEndpoint:*", "policy*", _any, "ask", "network", "admits others"),
+    Row("aws:ec2/vpcEndpoint:*", "privateDnsEnabled", _off, "refuse", "network", "has no name"),
+    Row("aws:ec2/route:*", "*", _any, "ask", "network", "leads elsewhere"),
+    Row("aws:eks/addon:*", "addonVersion", _any, "ask", "jobs", "gets another version"),
+    Row("aws:eks/addon:*", "configurationValues*", _any, "ask", "jobs", "is set otherwise"),
+    Row("aws:eks/podIdentityAssociation:*", "*", _any, "ask", "access", "gives other rights"),
+    Row("aws:eks/accessEntry:*", "*", _any, "ask", "access", "names others"),
+    Row(_POOL, "nodeConfig.taints", _gone, "refuse", "jobs", "lets pods without GPUs fill it"),
+    Row(_POOL, "nodeConfig.labels*", _gone, "refuse", "jobs", "loses labels that pods look for"),
+    Row(_POOL, "management.autoRepair", _off, "refuse", "jobs", "no longer repairs broken nodes"),
+    Row(_POOL, "management.autoUpgrade", _on, "refuse", "jobs", "is upgraded under its jobs"),
+    Row(_POOL, "autoscaling.*", less, "ask", "capacity", "holds fewer nodes"),
+    Row(_POOL, "autoscaling.*", _more, "note", "capacity", "holds more nodes"),
+    Row(_POOL, "nodeCount", _more, "note", "capacity", "holds more nodes"),
+    Row(_POOL, "nodeCount", less, "ask", "capacity", "holds fewer nodes"),
+    Row(_POOL, "initialNodeCount", _any, "ask", "capacity", "begins with other nodes"),
+    Row(_POOL, "upgradeSettings*", _any, "ask", "jobs", "updates other numbers of nodes at once"),
+    Row(_POOL, "networkConfig*", _any, "refuse", "network", "has other interfaces"),
+    Row(_POOL, "nodeConfig.gvnic*", _any, "refuse", "network", "has another network driver"),
+    Row(_POOL, "nodeConfig*", _any, "refuse", "jobs", _ROLLS),
+    Row(_POOL, "*", _any, "ask", "jobs", "changes its nodes"),
+    Row(_BUCKET, "lifecycleRules", _any, "refuse", "data", "deletes or moves objects otherwise"),
+    Row(_BUCKET, "versioning*", _off, "refuse", "data", "keeps no older versions"),
+    Row(_BUCKET, "softDeletePolicy*", _any, "refuse", "data", "keeps deleted objects for less"),
+    Row(_BUCKET, "forceDestroy", _on, "refuse", "data", "is deleted with what is in it"),
+    Row("gcp:filestore/instance:*", "fileShares*", _any, "ask", "data", "has another size"),
+    Row("gcp:filestore/instance:*", "deletionProtection*", _off, "refuse", "data", "unprotected"),
+    Row("gcp:lustre/instance:*", "capacityGib", less, "refuse", "data", "shrinks"),
+    Row("gcp:compute/network:*", "mtu", _any, "refuse", "network", "has another frame size"),
+    Row("gcp:compute/router*:*", "*", _any, "ask", "network", "leads elsewhere"),
+    Row(
         "kubernetes:*:StorageClass",
         "reclaimPolicy",
         _any,
@@ -233,8 +231,8 @@ ROWS: tuple[Row, ...] = (
         "data",
         "treats volumes otherwise when their claim goes: {was} to {now}",
     ),
-    _row("kubernetes:*:StorageClass", "*", _any, "ask", "data", "makes other volumes"),
-    _row(
+    Row("kubernetes:*:StorageClass", "*", _any, "ask", "data", "makes other volumes"),
+    Row(
         "kubernetes:*:PersistentVolume",
         "spec.persistentVolumeReclaimPolicy",
         _any,
@@ -242,8 +240,8 @@ ROWS: tuple[Row, ...] = (
         "data",
         "is treated otherwise when its claim goes: {was} to {now}",
     ),
-    _row("kubernetes:*:PersistentVolumeClaim", "spec.*storage", _less, "refuse", "data", "shrinks"),
-    _row(
+    Row("kubernetes:*:PersistentVolumeClaim", "spec.*storage", less, "refuse", "data", "shrinks"),
+    Row(
         "kubernetes:*:PersistentVolumeClaim",
         "metadata.labels*",
         _gone,
@@ -251,10 +249,10 @@ ROWS: tuple[Row, ...] = (
         "data",
         "loses a label by which the API server keeps it",
     ),
-    _row("kubernetes:*:ClusterQueue", "spec.stopPolicy", _came, "refuse", "quota", "admits no job"),
-    _row("kubernetes:*:LocalQueue", "spec.stopPolicy", _came, "refuse", "quota", "admits no job"),
-    _row("kubernetes:*:LocalQueue", "spec.clusterQueue", _any, "refuse", "jobs", "moves"),
-    _row(
+    Row("kubernetes:*:ClusterQueue", "spec.stopPolicy", _came, "refuse", "quota", "admits no job"),
+    Row("kubernetes:*:LocalQueue", "spec.stopPolicy", _came, "refuse", "quota", "admits no job"),
+    Row("kubernetes:*:LocalQueue", "spec.clusterQueue", _any, "refuse", "jobs", "moves"),
+    Row(
         "kubernetes:*PriorityClass",
         "value",
         _any,
@@ -262,8 +260,8 @@ ROWS: tuple[Row, ...] = (
         "quota",
         "is worth {now} in place of {was}: other jobs go first",
     ),
-    _row("kubernetes:*PriorityClass", "globalDefault", _on, "refuse", "quota", "is everyone's"),
-    _row(
+    Row("kubernetes:*PriorityClass", "globalDefault", _on, "refuse", "quota", "is everyone's"),
+    Row(
         "kubernetes:*PriorityClass",
         "preemptionPolicy",
         _any,
@@ -323,14 +321,14 @@ def fields(change: Change) -> Iterator[Judged]:
                 and fnmatchcase(path, row.path)
                 and row.when(was, now)
             ):
-                gone = [item for item in _several(was) if item not in _several(now)]
+                gone = [item for item in several(was) if item not in several(now)]
                 text = row.says.format(
                     was=short(was),
                     now=short(now),
                     gone=short(gone),
-                    was_count=len(_several(was)),
-                    now_count=len(_several(now)),
+                    was_count=len(several(was)),
+                    now_count=len(several(now)),
                 )
                 what = f"{text} ({path}: {short(was)} -> {short(now)})"
-                yield Judged(row.level, row.loss, what, row.who, rule=f"field-{path}")
+                yield Judged(row.level, row.loss, what, rule=f"field-{path}")
                 break

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from railhead.base.errors import RailheadError
+from railhead.config.files import stack_name
 from railhead.contract import ClusterContract
 from railhead.lab import planning
 
@@ -61,7 +62,7 @@ def side(file: Path, *, code: Path, pack_of: Path | None) -> Side:
     if mistakes := facts.get("mistakes"):
         return Side(file=file, mistakes=tuple(mistakes))
     contract = ClusterContract.from_json(json.dumps(facts["contract"]), where=str(file))
-    name = file.name.removeprefix("Pulumi.").removesuffix(".yaml")
+    name = stack_name(file)
     plan, failed = None, ""
     try:
         plan = planning.plan(
