@@ -1,8 +1,8 @@
 """MPI by Open MPI's mpirun: the first pod starts the others' processes over ssh.
 
 As Trainer's MPI policy has it: a launcher that is a node too, pods of sshd, a key of the job's own,
-and a hostfile. sshd gives a process none of its container's variables: a runtime says the fabric's
-to sshd, and launch says a job's to mpirun.
+and a hostfile. sshd gives a process none of its container's variables: a runtime says its own to
+sshd, but for those that choose a network, and launch says all of them to mpirun.
 """
 
 from __future__ import annotations
