@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from railhead.base.errors import InputError, NotFoundError
+from railhead.base.placing import unplaced
 from railhead.contract.migrations import SCHEMA_VERSION, current
 
 if TYPE_CHECKING:
@@ -432,6 +433,10 @@ class ClusterContract(_Model):
             opts=opts,
             reference=reference,
         )
+
+    def unplaced(self, queue: Queue) -> dict[str, str]:
+        """Return the annotations of a pod in a queue that is no part of a gang."""
+        return unplaced(queue.pools, [pool.name for pool in self.node_pools if pool.queued])
 
     def runtime(self, name: str) -> Runtime:
         """Return the runtime called ``name``; raise NotFoundError if it is unknown."""

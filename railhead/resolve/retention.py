@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from railhead.base.names import QUEUE_LABEL
+from railhead.base.placing import unplaced
 from railhead.model.cluster import Cluster
 from railhead.model.storage import CheckpointConfig, RetentionConfig
 from railhead.platform.registry import platform_of
@@ -23,15 +24,17 @@ def cron_jobs(cluster: Cluster, namespace: str) -> dict[str, dict[str, Any]]:
 
     Its jobs wait in the namespace's own queue, as every job there, and take no device.
     """
-    queues = [queue.name for queue in cluster.local_queues if queue.namespace == namespace]
+    queues = [queue for queue in cluster.local_queues if queue.namespace == namespace]
+    platform = platform_of(cluster)
     image = cluster.mirrored(cluster.gate.image or GATE_IMAGE)
     return {
         claim.claim_name: _cron_job(
             claim,
             claim.retention,
-            queues[0],
+            queues[0].name,
             image,
-            platform_of(cluster).mount_annotations(cluster, claim),
+            unplaced(queues[0].pools, platform.queued_pools(cluster))
+            | dict(platform.mount_annotations(cluster, claim)),
         )
         for claim in cluster.checkpoints
         if claim.namespace == namespace and claim.retention is not None

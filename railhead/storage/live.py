@@ -9,7 +9,7 @@ from typing import Literal
 
 from railhead.base.errors import NotFoundError, PrerequisiteError
 from railhead.base.finding import Finding
-from railhead.contract import Checkpoint, ClusterContract, Runtime
+from railhead.contract import Checkpoint, ClusterContract, Queue, Runtime
 from railhead.kube import client as kube
 from railhead.kube.nodes import down
 from railhead.storage import volumes
@@ -84,9 +84,9 @@ def prove(
             claim=row.claim,
             node=node,
             image=runtime.image,
-            queue=queue,
+            queue=queue.name,
             tolerations=tolerations,
-            annotations=row.annotations,
+            annotations=contract.unplaced(queue) | row.annotations,
         )
         path = f"/apis/batch/v1/namespaces/{row.namespace}/jobs"
         cluster.create(path, body)
@@ -143,7 +143,7 @@ def _runtime(contract: ClusterContract, row: Checkpoint) -> Runtime:
     )
 
 
-def _queue(contract: ClusterContract, namespace: str) -> str:
+def _queue(contract: ClusterContract, namespace: str) -> Queue:
     if contract.scheduler != "kueue":
         raise PrerequisiteError(
             f"the proof is a Job for each node, and {contract.scheduler}, which admits gangs in "
@@ -152,7 +152,7 @@ def _queue(contract: ClusterContract, namespace: str) -> str:
         )
     for queue in contract.queues:
         if queue.namespace == namespace:
-            return queue.name
+            return queue
     raise NotFoundError(
         f"namespace {namespace!r} has no queue that the proof could wait in",
         remedy="add one under `queues` in the cluster's stack",

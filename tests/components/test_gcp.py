@@ -863,6 +863,21 @@ def test_pods_of_the_clusters_own_mount_a_bucket() -> None:
     assert claims == {"checkpoints": {}, "datasets": SIDECAR}
 
 
+def test_own_pods_have_a_place_beside_a_queued_pool() -> None:
+    """Kueue implies a place only where all of a queue's flavors have a topology."""
+    raw = copy.deepcopy(stack_cluster(MEGA))
+    raw["checkpoints"][0]["retention"] = {"days": 9, "keep": 3}
+    cluster = parse(raw, where=MEGA)
+    anywhere = {"kueue.x-k8s.io/podset-unconstrained-topology": "true"}
+    [cron] = retention.cron_jobs(cluster, "training").values()
+    assert cron["jobTemplate"]["spec"]["template"]["metadata"]["annotations"] == anywhere
+    contract = resolve(cluster).contract
+    assert contract.unplaced(contract.queues[0]) == anywhere
+    [reader, *_] = readers(contract, ["training"])
+    [job] = reader.job_set("r", {})["spec"]["replicatedJobs"]
+    assert job["template"]["spec"]["template"]["metadata"]["annotations"] == anywhere
+
+
 NAMES = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True)
 
 

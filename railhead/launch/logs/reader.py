@@ -156,7 +156,7 @@ def _reader(contract: ClusterContract, row: Checkpoint) -> Reader | None:
                     image=runtime.image,
                     queue=queue.name,
                     tolerations=tuple(t.model_dump(exclude_none=True) for t in pool.tolerations),
-                    annotations=row.annotations,
+                    annotations=contract.unplaced(queue) | row.annotations,
                 )
     return None
 

@@ -26,6 +26,8 @@ def _section(answers: Answers) -> Section:
     capacity: dict[str, Any] = {"kind": "on-demand"}
     if answers["reservation"]:
         capacity = {"kind": "reservation", "name": answers["reservation"]}
+    # Without it these nodes' labels do not say where they are.
+    placed = row.gke is not None and not row.gke.labelled and not answers["reservation"]
     return {
         "name": answers["name"],
         "versions": "proven",
@@ -68,7 +70,7 @@ def _section(answers: Answers) -> Section:
                 "node_selector": {"railhead.dev/pool": "gpu"},
                 "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
                 "capacity": capacity,
-                "placement": {"kind": "none"},
+                "placement": {"kind": "compact" if placed else "none"},
                 "networking": "additional-networks",
                 "disk_size_gb": 200,
                 "driver": "latest",
