@@ -61,9 +61,10 @@ _NGC_CUDA_12, _NGC_CUDA_13 = (23, 1), (25, 8)
 _TAG = re.compile(r":[^/]*\bcu(?:da)?(1[0-9])")
 
 
-# NCCL 2.26.2 is of 2025-03-13: after NVIDIA's 25.02; PyTorch took it with 2.7 (pytorch #149778).
+# NVIDIA's 25.03 has 2.25.1 (TensorRT-LLM 0237cab, docker/common/install_tensorrt.sh); PyTorch took
+# 2.26.2 with 2.7 (pytorch #149778), but for CUDA 11, which keeps 2.21.
 _TORCH = re.compile(r"(?:^|/)pytorch/pytorch:(\d+)\.(\d+)")
-_NGC_NCCL_2_26, _TORCH_NCCL_2_26 = (25, 3), (2, 7)
+_NGC_NCCL_2_26, _TORCH_NCCL_2_26 = (25, 4), (2, 7)
 
 
 def before_nccl_2_26(reference: str) -> bool:

@@ -58,22 +58,25 @@ DISTRIBUTIONS: Mapping[str, NodePaths] = MappingProxyType(
                 {
                     "CONTAINERD_CONFIG": f"{_SNAP}/current/args/containerd-template.toml",
                     "CONTAINERD_SOCKET": f"{_SNAP}/common/run/containerd.sock",
+                    # The template has variables that MicroK8s alone replaces.
+                    "RUNTIME_CONFIG_SOURCE": f"file={_SNAP}/current/args/containerd.toml",
                 }
             ),
-            source="canonical/microk8s, default-args; its add-on gpu names the same two files",
+            source="NVIDIA/cloud-native-docs, gpu-operator/getting-started.rst, MicroK8s; "
+            "canonical/microk8s-core-addons, addons/nvidia/enable",
         ),
         "k0s": NodePaths(
             kubelet="/var/lib/k0s/kubelet",
             linked=False,
             toolkit=MappingProxyType(
                 {
-                    "CONTAINERD_CONFIG": "/etc/k0s/containerd.toml",
+                    # Not /etc/k0s/containerd.toml: k0s stops managing it once it is rewritten.
+                    "CONTAINERD_CONFIG": "/run/k0s/containerd-cri.toml",
                     "RUNTIME_DROP_IN_CONFIG": "/etc/k0s/containerd.d/nvidia.toml",
                     "CONTAINERD_SOCKET": "/run/k0s/containerd.sock",
-                    "RUNTIME_EXECUTABLE_PATH": "/var/lib/k0s/bin/containerd",
                 }
             ),
-            source="docs.k0sproject.io, runtime; nvidia-container-toolkit #1029",
+            source="k0sproject/k0s 0e245d0, docs/runtime.md",
         ),
     }
 )

@@ -320,10 +320,29 @@ class TestDistributions:
         gpus, nics = self.values("microk8s")
         assert gpus["hostPaths"]["kubeletRootDir"] == "/var/snap/microk8s/common/var/lib/kubelet"
         assert nics["operator"]["cniNetworkDirectory"].startswith("/var/snap/microk8s/")
+        env = {e["name"]: e["value"] for e in gpus["toolkit"]["env"]}
+        rendered = "file=/var/snap/microk8s/current/args/containerd.toml"
+        assert env["RUNTIME_CONFIG_SOURCE"] == rendered
         gpus, _ = self.values("k0s", kubelet_directory="/var/lib/kubelet")
         assert "hostPaths" not in gpus
         env = {e["name"]: e["value"] for e in gpus["toolkit"]["env"]}
         assert env["CONTAINERD_SOCKET"] == "/run/k0s/containerd.sock"
+        assert env["CONTAINERD_CONFIG"] == "/run/k0s/containerd-cri.toml"
+
+    def test_kubelets_own_directory_may_be_named(self) -> None:
+        gpus, _ = self.values(
+            "microk8s", kubelet_directory="/var/snap/microk8s/common/var/lib/kubelet"
+        )
+        assert gpus["hostPaths"]["kubeletRootDir"] == "/var/snap/microk8s/common/var/lib/kubelet"
+
+    def test_claims_that_would_not_find_kubelet_are_refused(self) -> None:
+        section = stack_cluster("onprem-roce-shared")
+        section["platform"] |= {"distribution": "k0s"}
+        section["fabric"] = {"kind": "ethernet", "mode": "none"}
+        parse(section, where="test")
+        section["gpu_operator"]["allocation"] = "dra"
+        with pytest.raises(InputError, match="--kubelet-root-dir=/var/lib/kubelet"):
+            parse(section, where="test")
 
     def test_device_plugins_that_would_not_find_kubelet_are_refused(self) -> None:
         with pytest.raises(InputError, match="--kubelet-root-dir=/var/lib/kubelet"):

@@ -37,16 +37,25 @@ class Existing(Platform[ExistingCluster]):
                     "is missing: it names the directory of the cluster's claims, so that a copy of "
                     "this file for another cluster cannot mount them; `kubectl get namespace "
                     "kube-system -o jsonpath='{.metadata.uid}'` prints it; or name a directory "
-                    "yourself, platform.nfs.directory",
+                    "yourself, platform.nfs.directory: until now that was the cluster's "
+                    "name",
                 )
 
         unlinked = known(lambda: not self.node_paths(cluster).linked)
-        if unlinked and known(lambda: bool(cluster.fabric.addons())):
+        plugged = known(lambda: bool(cluster.fabric.addons())) or known(
+            lambda: (
+                cluster.gpu_operator is not None
+                and (
+                    cluster.gpu_operator.allocation == "dra" or cluster.gpu_operator.compute_domains
+                )
+            )
+        )
+        if unlinked and plugged:
             yield (
                 "platform.kubelet_directory",
                 f"{self.node_paths(cluster).kubelet!r} is not where device plugins of the network "
-                f"operator look for kubelet: start it with --kubelet-root-dir={KUBELET}, and say "
-                f"platform.kubelet_directory: {KUBELET}",
+                f"operator and NVIDIA's DRA driver look for kubelet: start it with "
+                f"--kubelet-root-dir={KUBELET}, and say platform.kubelet_directory: {KUBELET}",
             )
 
     def node_paths(self, cluster: ExistingCluster) -> NodePaths:
@@ -54,7 +63,7 @@ class Existing(Platform[ExistingCluster]):
         platform = cluster.platform
         paths = DISTRIBUTIONS[platform.distribution]
         moved = platform.kubelet_directory
-        if moved is None:
+        if moved in (None, paths.kubelet):
             return paths
         return replace(paths, kubelet=moved, linked=moved == KUBELET)
 

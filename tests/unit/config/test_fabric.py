@@ -227,6 +227,13 @@ ONE: list[tuple[str, str, Any, str, str]] = [
         "runtimes[0].image",
         "has an NCCL older than 2.26",
     ),
+    (
+        "rdma-shared",
+        "runtimes[0].image",
+        "nvcr.io/nvidia/pytorch:25.03-py3",
+        "runtimes[0].image",
+        "has an NCCL older than 2.26",
+    ),
     # What a mode cannot promise.
     ("sriov-roce", "fabric.sriov.vfs", 0, "fabric.sriov.vfs", "greater than or equal to 1"),
     ("sriov-roce", "fabric.pods_per_node", 9, "fabric.pods_per_node", "more than the 8 virtual"),
