@@ -75,8 +75,12 @@ class Mpi(Framework):
             return tuple(words)
         pairs = itertools.pairwise(words)
         given = {name.partition("=")[0] for option, name in pairs if option == "-x"}
-        added = (word for name in sorted(set(names) - given) for word in ("-x", name))
-        return (*words[: at + 1], *added, *words[at + 1 :])
+        added = [word for name in sorted(set(names) - given) for word in ("-x", name)]
+        results = [*words[: at + 1], *added]
+        for word in words[at + 1 :]:
+            # Each program has options of its own (Open MPI 4.1.4, orted_submit.c, create_app).
+            results += [word, *added] if word == ":" else [word]
+        return tuple(results)
 
     def start(self, words: Sequence[str], gang: Gang) -> tuple[str, ...]:
         """Return one process a slot of the hostfile, unless the words are a launcher's own."""
@@ -121,7 +125,7 @@ def _set_env(entries: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     pairs = (
         f"{e['name']}={e['value']}"
         for e in entries
-        if '"' not in e.get("value", '"') and e["name"] not in SWITCHES
+        if not set('"\\') & set(e.get("value", '"')) and e["name"] not in SWITCHES
     )
     text = " ".join(f'"{pair}"' for pair in pairs)
     return ("-o", f"SetEnv={text}") if text else ()

@@ -55,8 +55,10 @@ def _machines(words: Sequence[str], gang: Gang) -> tuple[str, ...]:
     configuration file; where a process sees one GPU, only --multi_gpu has it make a world; and of
     DeepSpeed's launchers, `standard` alone needs no ssh.
     """
+    # Its own default is 0, which wins over a runtime's PET_TEE, and output stays in a file.
+    shown = ("--tee", "1")
     if gang.nodes == 1:
-        return ("--num_machines", "1", "--num_processes", str(gang.world_size))
+        return ("--num_machines", "1", "--num_processes", str(gang.world_size), *shown)
     file = any(word.partition("=")[0] == "--config_file" for word in words)
     alone = gang.processes == 1 and not file and not _KINDS & set(words)
     return (
@@ -66,6 +68,7 @@ def _machines(words: Sequence[str], gang: Gang) -> tuple[str, ...]:
         *("--main_process_ip", Expanded("$(PET_MASTER_ADDR)")),
         *("--main_process_port", Expanded("$(PET_MASTER_PORT)")),
         *("--deepspeed_multinode_launcher", "standard"),
+        *shown,
     )
 
 

@@ -12,7 +12,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -55,6 +57,12 @@ def _forward(process: subprocess.Popen[bytes], number: int, _: Any) -> None:
     process.send_signal(number)
 
 
+def _end(ending: threading.Event, process: subprocess.Popen[bytes], number: int, _: Any) -> None:
+    # Ray takes SIGTERM for a reason to exit with 1, as if it had not joined.
+    ending.set()
+    process.send_signal(number)
+
+
 def whole(nodes: int) -> bool:
     """Wait until so many nodes are alive; return whether they came in time."""
     import ray
@@ -76,15 +84,17 @@ def tell(workers: int, port: int) -> None:
     """Let each worker know, by a connection, that the program has ended well."""
     deadline = time.monotonic() + TELLING_SECONDS
     with socket.create_server(("", port), backlog=max(1, workers)) as server:
-        known: set[Any] = set()
-        while len(known) < workers and (left := deadline - time.monotonic()) > 0:
+        untold = {str(rank).encode() for rank in range(1, workers + 1)}
+        while untold and (left := deadline - time.monotonic()) > 0:
             server.settimeout(left)
             try:
-                connection, address = server.accept()
+                connection, _ = server.accept()
             except OSError:
                 break
-            with connection:
-                known.add(connection.recv(64) or address)
+            # A stranger that connects, or does not speak, must not fail a job that has ended well.
+            with connection, suppress(OSError):
+                connection.settimeout(PAUSE_SECONDS)
+                untold.discard(connection.recv(64))
 
 
 def over(host: str, port: int) -> bool:
@@ -100,17 +110,18 @@ def over(host: str, port: int) -> bool:
 def worker(address: str, host: str, port: int) -> int:
     """Join the cluster; return 0 once the program has ended well, else 1 if Ray ends here."""
     deadline = time.monotonic() + PATIENCE_SECONDS
+    ending = threading.Event()
     while True:
         began = time.monotonic()
         ray = subprocess.Popen(["ray", "start", f"--address={address}", "--block", *AGENTS])
-        signal.signal(signal.SIGTERM, partial(_forward, ray))
+        signal.signal(signal.SIGTERM, partial(_end, ending, ray))
         while ray.poll() is None:
             if over(host, port + OVER):
                 subprocess.run(["ray", "stop"], check=False)
                 return 0
             time.sleep(PAUSE_SECONDS)
         now = time.monotonic()
-        if now - began > JOINING_SECONDS or now > deadline or ray.returncode < 0:
+        if ending.is_set() or now - began > JOINING_SECONDS or now > deadline or ray.returncode < 0:
             sys.stderr.write(f"error: Ray has ended on this node, with {ray.returncode}\n")
             return 1
         time.sleep(PAUSE_SECONDS)

@@ -23,6 +23,7 @@ case "$*" in
 stop*) touch "$PLAY/stopped.$RAILHEAD_NODE_RANK"; exit 0;;
 *--head*) touch "$PLAY/alive.0"; exit 0;;
 esac
+trap 'exit 1' TERM
 touch "$PLAY/alive.$RAILHEAD_NODE_RANK"
 while [ ! -e "$PLAY/stopped.$RAILHEAD_NODE_RANK" ]; do
   [ -e "$PLAY/dead.$RAILHEAD_NODE_RANK" ] && exit 1
@@ -49,10 +50,12 @@ class Play:
             self.port = free.getsockname()[1] - 5
         self.pods: list[subprocess.Popen[str]] = []
 
-    def pod(self, rank: int, *words: str, nodes: int = 2) -> subprocess.Popen[str]:
+    def pod(
+        self, rank: int, *words: str, nodes: int = 2, joining: float = 0.0
+    ) -> subprocess.Popen[str]:
         """Start one; the times of the program are cut to what a test can wait."""
         text = program(PROGRAMS, "ray.py").replace("PAUSE_SECONDS = 2.0", "PAUSE_SECONDS = 0.1")
-        text = text.replace("JOINING_SECONDS = 15.0", "JOINING_SECONDS = 0.0")
+        text = text.replace("JOINING_SECONDS = 15.0", f"JOINING_SECONDS = {joining}")
         text = text.replace("PATIENCE_SECONDS = 600.0", "PATIENCE_SECONDS = 10.0")
         environment = {
             "PATH": f"{self.folder}:{os.environ['PATH']}",
@@ -124,3 +127,33 @@ def test_sigterm_reaches_the_program_which_may_save(play: Play) -> None:
     head.send_signal(signal.SIGTERM)
     assert head.wait(60) == 7
     assert (play.folder / "saved").exists()
+
+
+def connected(port: int) -> socket.socket:
+    """Connect as soon as someone listens."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port), 1)
+        except OSError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def test_strangers_at_the_port_change_nothing(play: Play) -> None:
+    head = play.pod(0, "touch", str(play.folder / "ran"))
+    play.await_file("alive.0")
+    (play.folder / "alive.1").touch()
+    play.await_file("ran")
+    silent = connected(play.port + 5)
+    with silent:
+        worker = play.pod(1)
+        assert (worker.wait(60), head.wait(60)) == (0, 0)
+
+
+def test_worker_that_is_to_end_does_not_join_again(play: Play) -> None:
+    worker = play.pod(1, joining=60.0)
+    play.await_file("alive.1")
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(60) == 1
+    assert (play.folder / "called").read_text().count("--address") == 1

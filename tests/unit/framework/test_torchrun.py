@@ -182,14 +182,14 @@ def test_accelerates_launcher_gets_the_jobs_rendezvous(start: list[str]) -> None
     rendezvous = (
         "--num_machines 2 --num_processes 8 --machine_rank $(PET_NODE_RANK) "
         "--main_process_ip $(PET_MASTER_ADDR) --main_process_port $(PET_MASTER_PORT) "
-        "--deepspeed_multinode_launcher standard"
+        "--deepspeed_multinode_launcher standard --tee 1"
     )
     trainer = train_job(made)["spec"]["trainer"]
     sent = [*trainer["command"], *trainer["args"]]
     at = sent.index("launch") + 1
-    assert " ".join(sent[at : at + 12]) == rendezvous
+    assert " ".join(sent[at : at + 14]) == rendezvous
     # The job's own words stay words.
-    assert sent[at + 12 :] == ["--config_file", "f.yaml", "train.py", "$$(PET_NODE_RANK)"]
+    assert sent[at + 14 :] == ["--config_file", "f.yaml", "train.py", "$$(PET_NODE_RANK)"]
     pod = apis()["jobset"].template(made)["spec"]["containers"][0]
     names = {e["name"] for e in pod["env"]}
     assert {"PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"} <= names
@@ -202,7 +202,7 @@ def test_accelerate_makes_a_world_of_one_process_a_node() -> None:
         made = planned("accelerate", "launch", *option, "train.py", processes=1)
         assert "--multi_gpu" not in made.command
     alone = planned("accelerate", "launch", "train.py", nodes=1)
-    assert alone.command[2:6] == ("--num_machines", "1", "--num_processes", "4")
+    assert alone.command[2:8] == (*"--num_machines 1 --num_processes 4 --tee 1".split(),)
 
 
 def test_python_file_gets_torchrun_before_it() -> None:

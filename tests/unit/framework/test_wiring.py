@@ -162,6 +162,14 @@ def test_a_launchers_own_words_keep_what_they_pass_on() -> None:
         assert plan("mpi", 2, 4, more={"command": chosen}).command == tuple(chosen)
 
 
+def test_each_program_of_mpirun_gets_the_variables() -> None:
+    own = ["mpirun", "-np", "1", "a", ":", "-np", "7", "b"]
+    made = plan("mpi", 2, 4, more={"command": own, "env": {"LR": "2"}})
+    first, second = " ".join(made.command).split(" : ")
+    assert passed(first.split()) == passed(second.split())
+    assert "LR" in passed(second.split())
+
+
 def test_sshd_gives_variables_that_choose_no_network() -> None:
     """Guards refuse those that do in a command; NCCL reads them from the runtime's file."""
     raw = lab_cluster()
