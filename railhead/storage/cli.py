@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from railhead.base.options import Context, Json, Kubeconfig, Lab
+
 if TYPE_CHECKING:
     from railhead.base.finding import Finding
+    from railhead.contract import Checkpoint, ClusterContract
+    from railhead.kube.client import Cluster
+    from railhead.storage.proof import PodReport
+
+    #: Claims by ``NAMESPACE/CLAIM``.
+    Claims = Mapping[str, Checkpoint]
 
 _GIB = 1 << 30
+_MARKS = {True: "ok", False: "FAILED", None: "unproven"}
 
 
 def storage(
@@ -33,14 +43,10 @@ def storage(
             help="Write the claims' volumes, to apply them to a recreated cluster.",
         ),
     ] = None,
-    kubeconfig: Annotated[
-        Path | None, typer.Option("--kubeconfig", metavar="FILE", help="The cluster's kubeconfig.")
-    ] = None,
-    context: Annotated[
-        str | None, typer.Option("--context", metavar="NAME", help="A context of the kubeconfig.")
-    ] = None,
-    lab: Annotated[str | None, typer.Option("--lab", metavar="NAME", help="A running lab.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    lab: Lab = None,
+    as_json: Json = False,
 ) -> None:
     """Say of each checkpoint claim whether a gang can use it, and whether two nodes share it.
 
@@ -53,73 +59,108 @@ def storage(
 
     Example: [bold]railhead storage --prove[/bold]
     """
-    from railhead.base.errors import ExitCode, InputError, NotFoundError
+    from railhead.base.errors import InputError
     from railhead.kube import client as kube
     from railhead.kube.published import read_contract
-    from railhead.storage import live
-    from railhead.storage.claims import findings
 
     if save is not None and prove:
         raise InputError("--save with --prove", remedy="give one of them")
-    rows: list[dict[str, Any]] = []
-    volumes: list[dict[str, Any]] = []
     with kube.opened(kubeconfig, context, lab) as cluster:
         contract = read_contract(cluster)
-        known = {f"{row.namespace}/{row.claim}": row for row in contract.checkpoints}
-        if claim is not None and claim not in known:
-            raise NotFoundError(
-                f"claim {claim!r} is not one of cluster {contract.cluster!r}; there are: "
-                f"{', '.join(known) or 'none'}",
-                remedy="name one of them, or add it under `checkpoints` in the cluster's stack",
-            )
-        for name, row in known.items():
-            if claim not in (None, name):
-                continue
-            if save is not None:
-                told_of, volume = live.volume(cluster, row)
-                volumes += [volume] if volume else []
-                rows.append(_row(name, told_of))
-                continue
-            result, events = live.claim(cluster, row)
-            reported: tuple[Any, ...] = ()
-            if prove and result is not None:
-                _, reported = live.prove(
-                    cluster, contract, row, say=lambda text: typer.echo(text, err=True)
-                )
-                result, events = live.claim(cluster, row)
-            rows += [
-                _row(name, finding) for finding in findings(name, result, nodes=2, events=events)
-            ]
-            for item in reported:
-                if item.total:
-                    wrote = f", 32 MiB in {item.seconds:g} s" if item.seconds else ""
-                    free = f"{item.free / _GIB:.1f} of {item.total / _GIB:.1f} GiB free"
-                    rows.append(
-                        {
-                            "claim": name,
-                            "passed": item.free > 0,
-                            "text": f"{item.node}: {item.type} {item.source}, {free}{wrote}",
-                            "remedy": "" if item.free else "delete old checkpoints, or grow it",
-                        }
-                    )
-    if save is not None:
-        _write(save, volumes)
+        claims = _chosen(contract, claim)
+        if save is not None:
+            rows = _saved(cluster, claims, save)
+        else:
+            rows = _examined(cluster, contract, claims, prove=prove)
     if as_json:
         typer.echo(json.dumps({"cluster": contract.cluster, "claims": rows}))
     else:
-        marks = {True: "ok", False: "FAILED", None: "unproven"}
-        for line in rows:
-            typer.echo(f"{marks[line['passed']]:<8} {line['text']}")
-            if line["remedy"] and not line["passed"]:
-                typer.echo(f"         {line['remedy']}")
-    verdicts = {line["passed"] for line in rows}
+        _show(rows)
+    _end(rows)
+
+
+def _chosen(contract: ClusterContract, claim: str | None) -> Claims:
+    """Return the claim that is named, or all. Raises NotFoundError if there is no such claim."""
+    from railhead.base.errors import NotFoundError
+
+    known = {f"{row.namespace}/{row.claim}": row for row in contract.checkpoints}
+    if claim is None:
+        return known
+    if claim not in known:
+        raise NotFoundError(
+            f"claim {claim!r} is not one of cluster {contract.cluster!r}; there are: "
+            f"{', '.join(known) or 'none'}",
+            remedy="name one of them, or add it under `checkpoints` in the cluster's stack",
+        )
+    return {claim: known[claim]}
+
+
+def _saved(cluster: Cluster, claims: Claims, path: Path) -> list[dict[str, Any]]:
+    """Write the claims' volumes to ``path``; return one row a claim."""
+    from railhead.storage import live
+
+    kept = {name: live.volume(cluster, row) for name, row in claims.items()}
+    _write(path, [volume for _, volume in kept.values() if volume])
+    return [_row(name, finding) for name, (finding, _) in kept.items()]
+
+
+def _examined(
+    cluster: Cluster, contract: ClusterContract, claims: Claims, *, prove: bool
+) -> list[dict[str, Any]]:
+    """Return what is known of each claim; with ``prove``, after its two jobs."""
+    from railhead.storage import live
+    from railhead.storage.claims import findings
+
+    rows: list[dict[str, Any]] = []
+    for name, row in claims.items():
+        result, events = live.claim(cluster, row)
+        reports: Sequence[PodReport] = ()
+        if prove and result is not None:
+            _, reports = live.prove(
+                cluster, contract, row, say=lambda text: typer.echo(text, err=True)
+            )
+            result, events = live.claim(cluster, row)
+        rows += [_row(name, item) for item in findings(name, result, nodes=2, events=events)]
+        rows += [_mount(name, report) for report in reports if report.total]
+    return rows
+
+
+def _row(claim: str, finding: Finding) -> dict[str, Any]:
+    return {
+        "claim": claim,
+        "passed": finding.passed,
+        "text": finding.text,
+        "remedy": finding.remedy,
+    }
+
+
+def _mount(claim: str, report: PodReport) -> dict[str, Any]:
+    """Return the row of one node's mount: its file system, what is free, how fast it wrote."""
+    wrote = f", 32 MiB in {report.seconds:g} s" if report.seconds else ""
+    free = f"{report.free / _GIB:.1f} of {report.total / _GIB:.1f} GiB free"
+    return {
+        "claim": claim,
+        "passed": report.free > 0,
+        "text": f"{report.node}: {report.type} {report.source}, {free}{wrote}",
+        "remedy": "" if report.free else "delete old checkpoints, or grow it",
+    }
+
+
+def _show(rows: Sequence[Mapping[str, Any]]) -> None:
+    for row in rows:
+        typer.echo(f"{_MARKS[row['passed']]:<8} {row['text']}")
+        if row["remedy"] and not row["passed"]:
+            typer.echo(f"         {row['remedy']}")
+
+
+def _end(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Exit by the worst row."""
+    from railhead.base.errors import ExitCode
+
+    verdicts = {row["passed"] for row in rows}
     if False in verdicts:
         raise typer.Exit(ExitCode.REFUSED)
     raise typer.Exit(ExitCode.UNPROVEN if None in verdicts else ExitCode.OK)
-
-
-def _row(claim: str, found: Finding) -> dict[str, Any]:
-    return {"claim": claim, "passed": found.passed, "text": found.text, "remedy": found.remedy}
 
 
 def _write(path: Path, volumes: list[dict[str, Any]]) -> None:
