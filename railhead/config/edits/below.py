@@ -73,6 +73,7 @@ def _nodes(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
             # An older Railhead did not say what it launched nodes with: it may be another text.
             losses += (f"launch template of an older Railhead to {now[name].template}",)
         if losses:
+            losses += _kept_image(was, now[name])
             yield Edit(
                 kind="pool",
                 name=name,
@@ -85,6 +86,22 @@ def _nodes(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
                 + ", ".join(losses),
                 way="let its jobs end first, or add a pool beside it",
             )
+
+
+def _kept_image(was: MadeWith, now: MadeWith) -> tuple[str, ...]:
+    """Return a word on a pinned image that new nodes would not have; nothing if it changes too.
+
+    terraform-provider-aws sends a release only when it changes (service/eks/node_group.go, issue
+    40902); without one EKS takes its newest, and it never goes back (EKS API,
+    UpdateNodegroupVersion).
+    """
+    release = now.fixed.get("ami_release", "the newest")
+    if release == "the newest" or was.fixed.get("ami_release") != release:
+        return ()
+    return (
+        f"and the new nodes would not have the image {release}: EKS takes its newest where "
+        "`ami_release` stays, and refuses to go back afterwards, so write a newer one beside it",
+    )
 
 
 def _storage(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:

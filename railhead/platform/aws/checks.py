@@ -87,6 +87,7 @@ def doubts(cluster: AwsCluster, now: datetime) -> Iterator[Problem]:
     yield from _strangers(cluster)
     yield from _closest_layer(cluster)
     yield from _supported(cluster, now)
+    yield from _quotas(cluster)
     if (region := cluster.platform.region) not in aws.REGIONS:
         yield (
             "platform.region",
@@ -115,6 +116,28 @@ def _supported(cluster: AwsCluster, now: datetime) -> Iterator[Problem]:
     else:
         tells = f"{when}: from then on EKS charges more by the hour, for a year at most"
     yield "platform.kubernetes", tells
+
+
+def _quotas(cluster: AwsCluster) -> Iterator[Problem]:
+    """Yield what an account refuses whose quotas nobody raised."""
+    for path, pool in each(cluster.pools, "pools"):
+        if pool.nodes > aws.GROUP_NODES:
+            yield (
+                f"{path}.nodes",
+                f"{pool.nodes}: a node group has {aws.GROUP_NODES} at most, unless the account's "
+                "quota `Nodes per managed node group` was raised",
+            )
+    interfaces = sum(
+        pool.nodes * len((*machine.host_nics, *machine.nics))
+        for pool in cluster.pools
+        if (machine := MACHINES.get(pool.instance_type))
+    )
+    if interfaces > aws.INTERFACES:
+        yield (
+            "pools",
+            f"their nodes have {interfaces} network interfaces, and a region gives an account "
+            f"{aws.INTERFACES}, unless its quota `Network interfaces per Region` was raised",
+        )
 
 
 def _bought_once(cluster: AwsCluster) -> Iterator[Problem]:

@@ -145,6 +145,11 @@ CAPACITY_BLOCK_DAYS = 182
 CAPACITY_BLOCK_NODES = 64
 # EKS API reference, NodegroupUpdateConfig: maxUnavailable.
 UPDATE_NODES = 100
+# What an account has at first, and may ask to be raised: nodes of a managed node group (EKS user
+# guide, service-quotas), network interfaces in a region, of which a P5 node has 33 (EKS best
+# practices, known limits and service quotas: L-DF5E4CA3).
+GROUP_NODES = 450
+INTERFACES = 5000
 
 # --- FSx for Lustre, deployment type PERSISTENT_2 on SSD ------------------------------------------
 # FSx API reference, CreateFileSystemLustreConfiguration: PerUnitStorageThroughput.

@@ -664,6 +664,31 @@ def test_p6_is_packed_by_its_closest_layer() -> None:
     assert doubted(lambda _: None) == []
 
 
+@pytest.mark.parametrize(
+    ("nodes", "doubts"),
+    [
+        (151, []),
+        (152, ["pools: their nodes have 5016 network interfaces, and a region gives"]),
+        (451, ["pools[0].nodes: 451: a node group has 450 at most, unless", "pools: "]),
+    ],
+)
+def test_what_an_account_has_at_first_is_doubted(nodes: int, doubts: list[str]) -> None:
+    """EKS: 450 nodes a group; VPC: 5000 interfaces a region, of which a P5 node has 33."""
+
+    def many(raw: Any) -> None:
+        raw["pools"][0]["nodes"] = nodes
+        raw["platform"]["storage"][0]["efa"] = False
+        subnets = {f"us-east-2{zone}": f"subnet-0a1b2c3d4e5f6071{zone}" for zone in "abc"}
+        raw["platform"]["network"] = {
+            "kind": "existing",
+            "vpc_id": "vpc-0a1b2c3d4e5f60718",
+            "private_subnets": subnets,
+        }
+
+    found = doubted(many)
+    assert all(text.startswith(start) for text, start in zip(found, doubts, strict=True))
+
+
 def test_a_minor_is_doubted_before_its_support_ends() -> None:
     soon, after = datetime(2027, 2, 1, tzinfo=UTC), datetime(2027, 6, 1, tzinfo=UTC)
     for now in (soon, after):

@@ -529,6 +529,17 @@ def test_an_upgrade_that_rolls_nodes_is_asked_for(monkeypatch: pytest.MonkeyPatc
     assert edits.stop(old, new, (RemovalConfig.model_validate(H100),)) == ""
 
 
+def test_pinned_image_that_new_nodes_would_not_have_is_told() -> None:
+    """terraform-provider-aws #40902: a release that stays is not sent, and EKS takes its newest."""
+    old, new = pool(ami_release="1.35.3-20261015"), pool(ami_release="1.35.3-20261115")
+    before, rolled = shipped("aws-p5-prod", old), pool(root_volume_gib=600)
+    with pytest.raises(RefusedError, match=r"would not have the image 1\.35\.3-2026"):
+        after(before, shipped("aws-p5-prod", old, rolled))
+    with pytest.raises(RefusedError) as stopped:
+        after(before, shipped("aws-p5-prod", new, rolled))
+    assert "would not have" not in str(stopped.value)
+
+
 def test_newer_kubernetes_replaces_nodes_but_not_the_cluster() -> None:
     old, new = (shipped("aws-p5-prod", platform(kubernetes=k)) for k in ("1.34", "1.35"))
     with pytest.raises(RefusedError, match="pool h100 would lose nodes") as stopped:
