@@ -25,9 +25,10 @@ from railhead.lab.artifacts.files import (
     size_bytes,
     sweep_scratch,
 )
+from railhead.lab.artifacts.missing import plan
 from railhead.lab.artifacts.on_request import build_once
 from railhead.lab.artifacts.progress import Bars, Lines, clock, display
-from railhead.lab.artifacts.steps import Lane, Step, Tell, Timing, run_steps
+from railhead.lab.artifacts.steps import Lane, Step, Timing, run_steps
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -85,158 +86,6 @@ def locate(name: str) -> Path | None:
         return golang.pulumi_path()
     result = golang.core_dir() / name
     return result if result.is_file() else None
-
-
-def plan() -> tuple[Step, ...]:
-    """Return the steps that build what is missing, in the order in which they begin.
-
-    Raises:
-        PrerequisiteError: something has to be built and there is no Go for it, or no apt.
-    """
-    need_upstream = not golang.upstream_dir().is_dir()
-    need_core = need_upstream or not golang.core_dir().is_dir()
-    need_pulumi = golang.pulumi_path() is None
-    need_files = not charts.charts_ready() or not charts.nad_crd_path().is_file()
-    need_base = not template.base_dir().is_dir()
-    need_layer = need_base and not (training.TRAINING.layer_dir / "layer.tar").is_file()
-    need_template = need_core or need_base or not template.template_dir().is_dir()
-    # A complete template needs no core: it is keyed by the core's sources.
-    need_template = need_template and not template.template_dir().is_dir()
-    missing = packages.missing()
-    if need_core or need_pulumi or need_files:
-        golang.find_go()
-    if missing or need_layer:
-        packages.require_apt()
-
-    def install(runner: Runner, tell: Tell) -> None:
-        packages.update(runner, tell)
-        if missing:
-            packages.install(missing, runner, tell)
-
-    def sources(runner: Runner, tell: Tell) -> None:
-        tell(None, "Kubernetes and the controllers")
-        groups = [golang.UPSTREAM, golang.APART, golang.own_programs()]
-        golang.fetch_sources(golang.CORE, groups, runner, tell)
-
-    def pulumi_sources(runner: Runner, tell: Tell) -> None:
-        tell(None, "Pulumi and the clouds' libraries that it is linked with")
-        golang.fetch_sources(golang.PULUMI, [[golang.PULUMI_CLI]], runner, tell)
-
-    def unpack(_: Runner, tell: Tell) -> None:
-        tell(None, "from the modules' own directories")
-        charts.unpack_charts()
-        charts.unpack_manifests()
-
-    every: list[tuple[bool, Step]] = [
-        (
-            bool(missing) or need_layer,
-            Step(
-                name="packages",
-                title="Debian packages" if missing else "Debian package lists",
-                expected_s=30 if missing else 5,
-                lane=Lane.FILES,
-                action=install,
-            ),
-        ),
-        (
-            need_core or need_files,
-            Step(
-                name="sources",
-                title="Go modules",
-                expected_s=30,
-                lane=Lane.COMPILE,
-                action=sources,
-            ),
-        ),
-        (
-            need_upstream,
-            Step(
-                name="core",
-                title="Kubernetes and the controllers",
-                expected_s=400,
-                lane=Lane.COMPILE,
-                needs=("sources",),
-                action=golang.build_upstream,
-            ),
-        ),
-        (
-            need_core,
-            Step(
-                name="own",
-                title="the lab's own programs",
-                expected_s=10,
-                lane=Lane.COMPILE,
-                needs=("core",),
-                action=golang.build_own,
-            ),
-        ),
-        (
-            need_pulumi,
-            Step(
-                name="pulumi",
-                title="the Pulumi CLI",
-                expected_s=215,
-                lane=Lane.COMPILE,
-                needs=("pulumi-sources", "own"),
-                action=golang.build_pulumi,
-            ),
-        ),
-        (
-            need_layer,
-            Step(
-                name="training",
-                title="the training image, from packages",
-                expected_s=90,
-                lane=Lane.FILES,
-                needs=("packages",),
-                action=training.build_training_layer,
-            ),
-        ),
-        (
-            need_base,
-            Step(
-                name="base",
-                title="importing the training image",
-                expected_s=20,
-                lane=Lane.FILES,
-                needs=("packages", "training"),
-                action=template.build_base,
-            ),
-        ),
-        (
-            need_pulumi,
-            Step(
-                name="pulumi-sources",
-                title="Pulumi's Go modules",
-                expected_s=25,
-                lane=Lane.FILES,
-                action=pulumi_sources,
-            ),
-        ),
-        (
-            need_files,
-            Step(
-                name="charts",
-                title="charts and manifests of the modules",
-                expected_s=3,
-                lane=Lane.FILES,
-                needs=("sources",),
-                action=unpack,
-            ),
-        ),
-        (
-            need_template,
-            Step(
-                name="template",
-                title="the controllers' images",
-                expected_s=10,
-                lane=Lane.FILES,
-                needs=("own", "base"),
-                action=template.build_template,
-            ),
-        ),
-    ]
-    return tuple(step for needed, step in every if needed)
 
 
 def check_space(steps: Sequence[Step]) -> None:

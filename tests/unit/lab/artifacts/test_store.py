@@ -17,11 +17,11 @@ from railhead.lab.artifacts.commands import Runner
 from railhead.lab.artifacts.steps import Step, Tell
 
 EVERYTHING = [
-    "packages",
     "sources",
     "core",
     "own",
     "pulumi",
+    "packages",
     "training",
     "base",
     "pulumi-sources",
