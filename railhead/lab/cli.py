@@ -338,9 +338,7 @@ def environment(name: str) -> dict[str, str]:
     tools.mkdir(exist_ok=True)
     for program in ("kubectl", "helm"):
         _link(tools / program, built.bin_dir / program)
-    if built.pulumi is not None:
-        _link(tools / "pulumi", built.pulumi)
-    install(tools, python=Path(sys.executable), helm=built.bin_dir / "helm")
+    install(tools, python=Path(sys.executable), helm=built.bin_dir / "helm", pulumi=built.pulumi)
     # The lab's tools come last, so that a pulumi or kubectl of the user's own is the one that runs.
     inherited = [p for p in os.environ.get("PATH", "").split(os.pathsep) if p and p != str(tools)]
     return {
@@ -348,7 +346,7 @@ def environment(name: str) -> dict[str, str]:
         "KUBECONFIG": str(paths.lab_kubeconfig(name)),
         # The stack `lab` then means this lab, whatever its name.
         "RAILHEAD_LAB": name,
-        "PULUMI_BACKEND_URL": f"file://{lab.directory / 'pulumi'}",
+        "PULUMI_BACKEND_URL": f"file://{lab.directory / 'pulumi'}?metadata=skip",
         "PULUMI_CONFIG_PASSPHRASE": "",
         "PULUMI_SKIP_UPDATE_CHECK": "true",
         "RAILHEAD_HELM": str(built.bin_dir / "helm"),

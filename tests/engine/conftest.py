@@ -126,7 +126,8 @@ class Stack:
     def resources(self) -> dict[str, dict[str, Any]]:
         """Return the checkpoint's resources by logical name."""
         checkpoint = json.loads(self.state_text())["checkpoint"]["latest"]
-        return {item["urn"].rsplit("::", 1)[-1]: item for item in checkpoint["resources"]}
+        listed = checkpoint.get("resources", ())
+        return {item["urn"].rsplit("::", 1)[-1]: item for item in listed}
 
     def get(self, path: str) -> dict[str, Any] | None:
         """Return a live object by its URL path, or None. ``NS`` is the test's namespace."""
@@ -201,7 +202,7 @@ def stack(
         "PATH": f"{plugins}:{pulumi.parent}:/usr/local/bin:/usr/bin:/bin",
         "HOME": str(tmp_path / "home"),
         "PULUMI_HOME": str(tmp_path / "home"),
-        "PULUMI_BACKEND_URL": f"file://{tmp_path / 'state'}",
+        "PULUMI_BACKEND_URL": f"file://{tmp_path / 'state'}?metadata=skip",
         "PULUMI_CONFIG_PASSPHRASE": "",
         "PULUMI_SKIP_UPDATE_CHECK": "1",
         "TEST_KUBECONFIG": str(control_plane.kubeconfig),

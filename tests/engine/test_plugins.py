@@ -24,9 +24,10 @@ from cryptography.x509.oid import NameOID
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import language_pb2_grpc, provider_pb2, provider_pb2_grpc
 
+from railhead.base import backend
 from railhead.base.errors import PrerequisiteError
 from railhead.kube.errors import UnreachableError
-from railhead.lab.engine import locks, serving
+from railhead.lab.engine import serving
 from railhead.lab.engine.install import PLUGINS, install
 from railhead.lab.engine.interpreter import find_python
 from railhead.lab.engine.provider import config, invokes, manifests, naming, properties
@@ -165,30 +166,73 @@ def test_interpreter_of_a_program(tmp_path: Path) -> None:
 # Locks
 
 
-def test_only_the_lock_of_a_dead_process_is_cleared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{tmp_path}")
+def test_what_a_killed_pulumi_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
     folder = tmp_path / ".pulumi" / "locks" / "organization" / "p" / "s"
+    states = tmp_path / ".pulumi" / "stacks" / "p"
     folder.mkdir(parents=True)
+    states.mkdir(parents=True)
     dead = subprocess.Popen(["true"])
     dead.wait()
+    past = time.time() - 60
 
     def lock(name: str, pid: int, host: str) -> Path:
         path = folder / f"{name}.json"
         path.write_text(json.dumps({"pid": pid, "hostname": host, "username": "u"}))
         return path
 
+    def empty(path: Path, *, settled: bool) -> Path:
+        path.touch()
+        if settled:
+            os.utime(path, (past, past))
+        return path
+
     mine = lock("mine", dead.pid, socket.gethostname())
+    begun = empty(folder / "new.json.17a.tmp", settled=True)
+    beginning = empty(folder / "newer.json.17b.tmp", settled=False)
+    sidecar = empty(states / "s.json.attrs", settled=True)
+    torn = states / "t.json"
+    torn.write_text("{")
     elsewhere = lock("elsewhere", dead.pid, "another-machine")
     alive = lock("alive", os.getpid(), socket.gethostname())
-    (folder / "broken.json").write_text("{")
-    assert locks.clear_dead_lock(os.getpid()) == []
-    assert locks.clear_dead_lock(dead.pid) == [mine]
-    assert elsewhere.exists()
-    assert alive.exists()
-    monkeypatch.setenv("PULUMI_BACKEND_URL", "s3://bucket")
-    assert locks.clear_dead_lock(dead.pid) == []
+    # A sidecar may be its owner's, as long as there is one.
+    assert {fault.file for fault in backend.mend(tmp_path)} == {mine, begun}
+    held = {fault.file: fault.text for fault in backend.faults(tmp_path)}
+    assert set(held) == {elsewhere, alive}
+    assert "another-machine" in held[elsewhere]
+    assert "which runs" in held[alive]
+    elsewhere.unlink()
+    alive.unlink()
+    assert [fault.file for fault in backend.mend(tmp_path)] == [sidecar]
+    (left,) = backend.faults(tmp_path)
+    assert left.file == torn
+    assert left.remedy == f"the state before it: cp {torn}.bak {torn}"
+    assert beginning.exists()
+
+
+def test_no_guard_waits_for_a_process_that_never_ends() -> None:
+    assert backend.start_guard(1) is None
+
+
+def test_a_labs_pulumi_mends_its_backend_first(tmp_path: Path) -> None:
+    engine = tmp_path / "engine"
+    engine.write_text('#!/bin/sh\necho "$@" "$(ls "$STATE/.pulumi/stacks")"\n')
+    engine.chmod(0o755)
+    tools = tmp_path / "tools"
+    install(tools, python=Path(sys.executable), helm=None, pulumi=engine)
+    sidecar = tmp_path / "state" / ".pulumi" / "stacks" / "lab.json.attrs"
+    sidecar.parent.mkdir(parents=True)
+    sidecar.touch()
+    os.utime(sidecar, (0, 0))
+    state = str(tmp_path / "state")
+    done = subprocess.run(
+        [str(tools / "pulumi"), "up", "-s", "lab"],
+        env={"PULUMI_BACKEND_URL": f"file://{state}?metadata=skip", "STATE": state},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "up -s lab \n"
+    assert done.stderr == ""
 
 
 def test_the_backend_of_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,30 +241,31 @@ def test_the_backend_of_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     project = tmp_path / "project"
     (project / "sub").mkdir(parents=True)
     monkeypatch.chdir(project / "sub")
-    assert locks.backend_folder() is None
+    assert backend.backend_folder() is None
     text = "name: p\nbackend:\n  url: file://./state?create_dir=true  # here\nruntime: python\n"
     (project / "Pulumi.yaml").write_text(text)
-    assert locks.backend_folder() == project / "state"
+    assert backend.backend_folder() == project / "state"
     (project / "Pulumi.yaml").write_text("name: p\nbackend:\n  url: 's3://bucket'\n")
-    assert locks.backend_folder() is None
+    assert backend.backend_folder() is None
     (project / "Pulumi.yaml").write_text("name: p\n")
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "credentials.json").write_text('{"current": "file:///a%20b"}')
-    assert locks.backend_folder() == Path("/a b")
+    assert backend.backend_folder() == Path("/a b")
 
 
 def test_the_guard_waits_for_the_stand_ins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{tmp_path}")
     engine = subprocess.Popen(["sleep", "60"])
     plugin = subprocess.Popen(
-        ["sleep", "60"], env={**os.environ, locks.ENGINE_PID: str(engine.pid)}
+        ["sleep", "60"], env={**os.environ, backend.ENGINE_PID: str(engine.pid)}
     )
     lock = tmp_path / ".pulumi" / "locks" / "lock.json"
     lock.parent.mkdir(parents=True)
     lock.write_text(json.dumps({"pid": engine.pid, "hostname": socket.gethostname()}))
-    guard = locks.start_guard(engine.pid)
+    guard = backend.start_guard(engine.pid)
+    assert guard is not None
     try:
-        assert locks.siblings(engine.pid) == [plugin.pid]
+        assert backend.siblings(engine.pid) == [plugin.pid]
         engine.kill()
         engine.wait()
         time.sleep(0.6)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from railhead.lab.engine.locks import ENGINE_PID
+from railhead.base import backend
+from railhead.base.backend import ENGINE_PID
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +89,9 @@ def _is_stand_in(path: Path) -> bool:
         return False
 
 
-def install(bin_dir: Path, *, python: Path, helm: Path | None) -> list[str]:
+def install(
+    bin_dir: Path, *, python: Path, helm: Path | None, pulumi: Path | None = None
+) -> list[str]:
     """Write launchers for the stand-ins that are needed; remove those no longer needed.
 
     Args:
@@ -95,6 +99,7 @@ def install(bin_dir: Path, *, python: Path, helm: Path | None) -> list[str]:
         python: the interpreter of a virtual environment in which Railhead is importable.
         helm: the Helm 3 binary for Helm releases; None takes ``helm`` in ``bin_dir``, else on PATH.
             ``$RAILHEAD_HELM`` wins over either when a plugin runs.
+        pulumi: an engine, whose launcher mends its ``file://`` backend before each command.
 
     Returns:
         One line a plugin: which are stand-ins, which are official and where they are.
@@ -128,9 +133,19 @@ def install(bin_dir: Path, *, python: Path, helm: Path | None) -> list[str]:
         # `absolute`, never `resolve`: a virtual environment's python is a link out of it.
         words = [str(python.absolute()), "-c", _BOOT, str(package_root), plugin.module]
         lines.append(f'exec {shlex.join(words)} "$@"')
-        temporary = launcher.with_name(launcher.name + ".new")
-        temporary.write_text("\n".join(lines) + "\n")
-        temporary.chmod(0o755)
-        temporary.replace(launcher)
+        _write(launcher, lines)
         report.append(f"{plugin.executable}: Railhead stand-in, {plugin.purpose}")
+    if pulumi is not None:
+        mend = shlex.join([str(python.absolute()), "-I", "-S", str(Path(backend.__file__))])
+        _write(
+            bin_dir / "pulumi",
+            ["#!/bin/sh", mend, f'exec {shlex.quote(str(pulumi.absolute()))} "$@"'],
+        )
     return report
+
+
+def _write(launcher: Path, lines: Sequence[str]) -> None:
+    temporary = launcher.with_name(launcher.name + ".new")
+    temporary.write_text("\n".join(lines) + "\n")
+    temporary.chmod(0o755)
+    temporary.replace(launcher)

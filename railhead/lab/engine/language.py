@@ -24,8 +24,9 @@ import pulumi
 from google.protobuf import empty_pb2, json_format
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2
 
+from railhead.base import backend
 from railhead.base.errors import PrerequisiteError, RailheadError
-from railhead.lab.engine import locks, program, serving
+from railhead.lab.engine import program, serving
 from railhead.lab.engine.interpreter import environment_for, find_python, virtualenv_dir
 
 STAND_IN = (
@@ -391,7 +392,7 @@ def main(argv: list[str]) -> None:
     address = serving.engine_address(argv)
     host = LanguageHost(address)
     if address:
-        locks.start_guard(serving.engine_pid())
+        backend.start_guard(serving.engine_pid())
     serving.serve(
         lambda server: language_pb2_grpc.add_LanguageRuntimeServicer_to_server(host, server),
         argv=argv,

@@ -13,7 +13,7 @@ from concurrent import futures
 import grpc
 from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc
 
-from railhead.lab.engine import locks
+from railhead.base import backend
 
 # The engine's own limit (sdk/go/common/util/rpcutil): large CRDs and manifests exceed gRPC's 4 MiB.
 MAX_MESSAGE_BYTES = 400 * 1024 * 1024
@@ -33,7 +33,7 @@ def engine_address(argv: list[str]) -> str:
 def engine_pid() -> int:
     """Return the process that started this plugin."""
     # From the launcher, which looked before Python started; see install.py.
-    return int(os.environ.get(locks.ENGINE_PID) or os.getppid())
+    return int(os.environ.get(backend.ENGINE_PID) or os.getppid())
 
 
 class EngineLog:

@@ -80,7 +80,7 @@ def workspace(folder: Path, *, checkout: Path, stack: str, file: Path, pulumi: P
             "PATH": f"{plugins}:{pulumi.parent}:/usr/local/bin:/usr/bin:/bin",
             "HOME": str(folder / "home"),
             "PULUMI_HOME": str(folder / "home"),
-            "PULUMI_BACKEND_URL": f"file://{folder / 'state'}",
+            "PULUMI_BACKEND_URL": f"file://{folder / 'state'}?metadata=skip",
             "PULUMI_CONFIG_PASSPHRASE": "",
             "PULUMI_SKIP_UPDATE_CHECK": "1",
             "RAILHEAD_CACHE": str(folder / "cache"),

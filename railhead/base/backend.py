@@ -1,0 +1,238 @@
+"""The files that a killed `pulumi` leaves in a ``file://`` backend, and which may be removed.
+
+`pulumi` removes its lock when it ends, on Ctrl-C and on SIGTERM too, but not when it is killed with
+SIGKILL; the next command then stops until `pulumi cancel` is run. Two more files of a kill stop
+every command: a lock half written (``ID.json.TIME.tmp``: gocloud.dev v0.46.0, blob/fileblob,
+createTemp, is listed like a lock), and an empty sidecar (``FILE.attrs``: setAttrs truncates and
+writes in place; "failed to load checkpoint: EOF"). ``?metadata=skip`` in the backend's URL writes
+no sidecars; an old one is read all the same.
+
+The lab's `pulumi` mends its backend before it starts. For another `pulumi` the language host starts
+a guard, a small process that outlives a killed `pulumi` for a moment: once `pulumi` and the
+stand-ins that it started are gone, the guard removes the lock that names that very process on this
+machine. The rest is `railhead state --mend`.
+
+Runs as a script of its own with the standard library only, so that it starts in no time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+# Set by the launchers (install.py): the process that started the plugin.
+ENGINE_PID = "RAILHEAD_ENGINE_PID"
+_POLL_S = 0.1
+_SIBLINGS_END_WITHIN_S = 10.0
+# A file that is being written is whole within milliseconds.
+_WRITTEN_WITHIN_S = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """A file of a backend that stops commands.
+
+    Attributes:
+        file: the file.
+        text: what is wrong with it.
+        remedy: what to do, where the file may not simply be removed; empty where it may.
+        owner: the dead process that held it; 0 without one.
+    """
+
+    file: Path
+    text: str
+    remedy: str = ""
+    owner: int = 0
+
+
+def backend_folder() -> Path | None:
+    """Return the directory of the ``file://`` backend in use; None for another kind of backend."""
+    url = os.environ.get("PULUMI_BACKEND_URL") or _project_url() or _logged_in_url()
+    if not url.startswith("file://"):
+        return None
+    parts = urlsplit(url)
+    path = unquote(parts.netloc + parts.path)
+    return Path(path).expanduser().absolute() if path else None
+
+
+def _project_url() -> str:
+    # `backend: {url: ...}` of Pulumi.yaml, read without a YAML parser: the guard must start fast.
+    for folder in (Path.cwd(), *Path.cwd().parents):
+        file = folder / "Pulumi.yaml"
+        if not file.is_file():
+            continue
+        inside = False
+        for line in file.read_text(errors="replace").splitlines():
+            if line[:1] not in (" ", "\t"):
+                inside = line.split("#")[0].strip() == "backend:"
+            elif inside and line.strip().startswith("url:"):
+                url = line.split("url:", 1)[1].split(" #")[0].strip().strip("'\"")
+                relative = url.removeprefix("file://")
+                # Pulumi counts a relative path from the project's directory.
+                return f"file://{folder / relative}" if url.startswith("file://.") else url
+        return ""
+    return ""
+
+
+def _logged_in_url() -> str:
+    home = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi").expanduser()
+    try:
+        return str(json.loads((home / "credentials.json").read_text()).get("current") or "")
+    except (OSError, ValueError, AttributeError):
+        return ""
+
+
+def is_running(pid: int) -> bool:
+    """Return whether the process runs; a zombie does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return False
+    return state not in ("Z", "X")
+
+
+def siblings(pid: int) -> list[int]:
+    """Return the stand-ins, and what they started, that process ``pid`` started."""
+    wanted = f"{ENGINE_PID}={pid}".encode()
+    results = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                variables = (entry / "environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if wanted in variables and is_running(int(entry.name)):
+                results.append(int(entry.name))
+    return results
+
+
+def faults(folder: Path) -> Iterator[Fault]:
+    """Yield the files below a backend's ``folder`` that stop commands, locks first."""
+    locks = [*(folder / ".pulumi" / "locks").glob("**/*.json*")]
+    held = False
+    for file in sorted(locks):
+        if file.suffix == ".attrs" or not _settled(file):
+            continue
+        lock = _json(file)
+        if not isinstance(lock, dict):
+            yield Fault(file=file, text="a lock that was never written whole")
+            continue
+        pid, host = int(lock.get("pid") or 0), lock.get("hostname")
+        since = f"since {lock.get('timestamp', 'an unknown time')}"
+        if host != socket.gethostname():
+            held = True
+            yield Fault(
+                file=file,
+                text=f"locked by process {pid} of {host} {since}",
+                remedy="once that process is gone: `pulumi cancel --yes --stack STACK`",
+            )
+        elif is_running(pid):
+            held = True
+            yield Fault(
+                file=file,
+                text=f"locked by process {pid}, which runs, {since}",
+                remedy=f"wait until it ends, or end it with Ctrl-C or `kill {pid}`",
+            )
+        else:
+            yield Fault(
+                file=file, text=f"locked by process {pid}, which is gone, {since}", owner=pid
+            )
+    if held:
+        # What is half written may be the owner's.
+        return
+    for file in sorted((folder / ".pulumi").glob("**/*.attrs")):
+        if _settled(file) and _json(file) is None:
+            yield Fault(file=file, text="an empty sidecar: `failed to load checkpoint: EOF`")
+    for file in sorted((folder / ".pulumi" / "stacks").glob("**/*.json")):
+        if _settled(file) and _json(file) is None:
+            before = file.with_name(f"{file.name}.bak")
+            yield Fault(
+                file=file,
+                text="a state that is not whole",
+                remedy=f"the state before it: cp {before} {file}",
+            )
+
+
+def _settled(file: Path) -> bool:
+    """Return whether nobody writes a file any more."""
+    try:
+        read = file.stat()
+    except OSError:
+        return False
+    return read.st_size > 0 or time.time() - read.st_mtime > _WRITTEN_WITHIN_S
+
+
+def _json(file: Path) -> object:
+    try:
+        return json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+def mend(folder: Path) -> list[Fault]:
+    """Remove the files that a killed `pulumi` left and nobody needs; return them.
+
+    Waits for the stand-ins that the killed one had started: another run must not begin while, say,
+    a Helm of theirs still cleans up.
+    """
+    removed = []
+    for fault in faults(folder):
+        if fault.remedy:
+            continue
+        if fault.owner:
+            _outlive(fault.owner)
+        fault.file.unlink(missing_ok=True)
+        fault.file.with_name(f"{fault.file.name}.attrs").unlink(missing_ok=True)
+        removed.append(fault)
+    return removed
+
+
+def start_guard(pid: int) -> subprocess.Popen[bytes] | None:
+    """Start a guard over process ``pid``; it ends by itself when that process has.
+
+    Returns:
+        None for process 1: who started us had ended before we asked, and 1 never does.
+    """
+    if pid <= 1:
+        return None
+    environment = {key: value for key, value in os.environ.items() if key != ENGINE_PID}
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", str(Path(__file__).resolve()), str(pid)],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def guard(pid: int) -> None:
+    """Wait until process ``pid`` and its stand-ins are gone, then remove what it left."""
+    folder = backend_folder()
+    if folder is None:
+        return
+    while is_running(pid):
+        time.sleep(_POLL_S)
+    _outlive(pid)
+    mend(folder)
+
+
+def _outlive(pid: int) -> None:
+    deadline = time.monotonic() + _SIBLINGS_END_WITHIN_S
+    while siblings(pid) and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:]:
+        guard(int(sys.argv[1]))
+    elif (there := backend_folder()) is not None:
+        mend(there)
