@@ -19,7 +19,7 @@ from railhead.components.namespaces.network_policies import Traffic
 from railhead.components.queueing.installed import QueueingArgs
 from railhead.components.runtimes import TrainingRuntime
 from railhead.components.watching.watching import WatchedArgs
-from railhead.model.cluster import Cluster
+from railhead.model.cluster import Cluster, Pool
 from railhead.platform.registry import platform_of
 from railhead.resolve.gate import GATE_IMAGE, expectation, gated
 from railhead.resolve.made import kinds
@@ -104,10 +104,16 @@ def gate(cluster: Cluster, after: Sequence[pulumi.Resource] = ()) -> NodeGateArg
         ],
         image=_python(cluster),
         period_seconds=cluster.gate.period_seconds,
-        tolerations=tolerations(cluster.pools),
+        tolerations=tolerations(_lasting(cluster)),
         wait_for_nodes=platform_of(cluster).waits_for_nodes,
         after=after,
     )
+
+
+def _lasting(cluster: Cluster) -> list[Pool]:
+    """Return the pools whose nodes do not come, and are not paid for, for one gang alone."""
+    queued = platform_of(cluster).queued_pools(cluster)
+    return [pool for pool in cluster.pools if pool.name not in queued]
 
 
 def networks(cluster: Cluster) -> Mapping[str, Mapping[str, Any]]:
@@ -152,7 +158,7 @@ def watched(
         exporter_image=_python(cluster),
         objects_image=cluster.mirrored(KUBE_STATE_METRICS.reference),
         acceptance_image=None if accepted is None else cluster.mirrored(accepted.config.image),
-        tolerations=tolerations(cluster.pools),
+        tolerations=tolerations(_lasting(cluster)),
         after=after,
     )
 

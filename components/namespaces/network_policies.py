@@ -102,7 +102,7 @@ def policies(traffic: Traffic) -> dict[str, Any]:
         results["railhead-egress"] = {
             "podSelector": selected,
             "policyTypes": ["Egress"],
-            "egress": [_egress(destination) for destination in traffic.egress],
+            "egress": [egress_rule(destination) for destination in traffic.egress],
         }
     if traffic.ingress_namespaces:
         results["railhead-ingress"] = {
@@ -120,7 +120,8 @@ def _namespace(name: str) -> dict[str, Any]:
     return {"matchLabels": {NAMESPACE_LABEL: name}}
 
 
-def _egress(destination: Destination) -> dict[str, Any]:
+def egress_rule(destination: Destination) -> dict[str, Any]:
+    """Return the rule of a NetworkPolicy that lets pods out to a destination."""
     to: dict[str, Any] = (
         {"ipBlock": {"cidr": destination.cidr}}
         if destination.cidr is not None

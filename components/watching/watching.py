@@ -18,6 +18,7 @@ import yaml
 from railhead.base.names import physical_name
 from railhead.catalog.versions import KUBE_STATE_METRICS
 from railhead.components import program as shipped
+from railhead.components.namespaces.network_policies import egress_rule
 from railhead.model.watching import WatchingConfig
 from railhead.resolve import acceptance
 from railhead.resolve.acceptance import Acceptance
@@ -215,6 +216,22 @@ def checkpoints_name(claim: Claim) -> str:
     return physical_name("railhead-checkpoints", claim.name)
 
 
+def checkpoints_policy(claim: Claim) -> dict[str, Any]:
+    """Return the spec of the exporter's NetworkPolicy: scrapes come in; a mount's sidecar gets out.
+
+    The namespace's own egress is of jobs' pods, of which the exporter is none.
+    """
+    spec: dict[str, Any] = {
+        "podSelector": {"matchLabels": {_NAME: checkpoints_name(claim)}},
+        "policyTypes": ["Ingress"],
+        "ingress": [{"ports": [{"protocol": "TCP", "port": PORT}]}],
+    }
+    if claim.egress:
+        spec["policyTypes"].append("Egress")
+        spec["egress"] = [egress_rule(destination) for destination in claim.egress]
+    return spec
+
+
 class Watched(pulumi.ComponentResource):
     """Alerts, dashboards and exporters; nothing depends on them, and they change nothing."""
 
@@ -332,14 +349,11 @@ class Watched(pulumi.ComponentResource):
         )
         self._service(own, called, claim.namespace, opts)
         if args.network_policies:
+            policy: Any = checkpoints_policy(claim)
             kubernetes.networking.v1.NetworkPolicy(
                 own,
                 metadata={"name": called, "namespace": claim.namespace},
-                spec={
-                    "pod_selector": {"match_labels": {_NAME: called}},
-                    "policy_types": ["Ingress"],
-                    "ingress": [{"ports": [{"protocol": "TCP", "port": PORT}]}],
-                },
+                spec=policy,
                 opts=opts,
             )
 

@@ -366,11 +366,12 @@ def _provisioning(cluster: Cluster, queued: tuple[str, ...]) -> Provisioning:
                 ]
             },
             # A request waits for capacity by itself, for days. Retried are failures, such as a
-            # quota, and nodes that were paid for while no job began on them: a few times (Kueue's
-            # own defaults), and then the job stops and says why.
+            # quota, and nodes that were paid for while no job began on them: over three hours, as
+            # each wait is twice the one before (kueue, pkg/util/wait/backoff.go),
+            # and then the job stops and says why. Kueue's own three are over in a quarter of one.
             "retryStrategy": {
                 "backoffBaseSeconds": 60,
-                "backoffLimitCount": 3,
+                "backoffLimitCount": 10,
                 "backoffMaxSeconds": 1800,
             },
         },

@@ -10,7 +10,8 @@ from typing import Any
 
 from railhead.fabric.kinds import FABRICS
 from railhead.machines import MACHINES
-from railhead.model.cluster import Cluster
+from railhead.model.cluster import CheckpointConfig, Cluster
+from railhead.model.network_policy import Destination
 from railhead.platform.registry import platform_of
 from railhead.resolve.acceptance import Acceptance, acceptance
 from railhead.resolve.gate import gated
@@ -56,11 +57,16 @@ class Scrape:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A claim whose checkpoints' age is read."""
+    """A claim whose checkpoints' age is read.
+
+    ``annotations`` are of pods that mount it, and ``egress`` is what the mount connects to from
+    inside the pod.
+    """
 
     namespace: str
     name: str
     annotations: Mapping[str, str] = field(default_factory=dict)
+    egress: tuple[Destination, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,11 +128,7 @@ def watching(
         if gated(cluster)
         else (),
         claims=tuple(
-            Claim(
-                namespace=claim.namespace,
-                name=claim.claim_name,
-                annotations=platform_of(cluster).mount_annotations(cluster, claim),
-            )
+            _claim(cluster, claim)
             for space in spaces
             for claim in cluster.checkpoints
             if claim.namespace == space.name and claim.claim_name in space.checkpoints
@@ -134,6 +136,18 @@ def watching(
         if config.checkpoints
         else (),
         acceptance=acceptance(cluster),
+    )
+
+
+def _claim(cluster: Cluster, claim: CheckpointConfig) -> Claim:
+    platform = platform_of(cluster)
+    annotations = platform.mount_annotations(cluster, claim)
+    return Claim(
+        namespace=claim.namespace,
+        name=claim.claim_name,
+        annotations=annotations,
+        # A mount that annotates its pod has a sidecar in it, and so in the pod's network.
+        egress=platform.egress(cluster, claim.namespace) if annotations else (),
     )
 
 

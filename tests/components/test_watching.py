@@ -190,6 +190,27 @@ def test_checkpoints_are_read_where_they_are_and_not_written() -> None:
         assert volume["readOnly"] is True
 
 
+def test_exporter_of_a_bucket_reaches_it() -> None:
+    """GCS FUSE's sidecar is in the exporter's network, and other mounts have none."""
+    recording = watched("gcp-a3-ultra", "files")
+    bucket, lustre = [
+        recording.one("NetworkPolicy", f"railhead-checkpoints-{claim}").inputs["spec"]
+        for claim in ("datasets", "checkpoints")
+    ]
+    out = [(row["to"][0]["ipBlock"]["cidr"], row["ports"][0]["port"]) for row in bucket["egress"]]
+    assert out == [("169.254.169.254/32", 80), ("199.36.153.8/30", 443)]
+    assert bucket["policyTypes"] == ["Ingress", "Egress"]
+    assert lustre["policyTypes"] == ["Ingress"]
+
+
+def test_exporters_stay_off_nodes_that_come_for_one_gang() -> None:
+    for deployment in watched("gcp-a3-mega", "files").kind("Deployment"):
+        tolerated = deployment.inputs["spec"]["template"]["spec"]["tolerations"]
+        keys = {row.get("key") for row in tolerated}
+        assert "nvidia.com/gpu" in keys
+        assert "cloud.google.com/gke-queued" not in keys
+
+
 def test_config_map_holds_every_module_of_the_program() -> None:
     """The ConfigMap holds the modules that the program imports, and no others."""
     import ast
