@@ -132,7 +132,7 @@ watching: venv ## A lab of its own with Prometheus, Alertmanager and kube-state-
 	$(PYTEST) -m watching -v -s $(ARGS)
 
 .PHONY: engine-test
-engine-test: venv ## The tests on the real engine and on API servers of their own; no root, no lab
+engine-test: docs-tools ## The tests on the real engine and on API servers of their own; no root, no lab
 	$(call stage,engine)
 	$(VENV)/railhead lab build
 	$(call tests,engine,-m "(controlplane or slow) and not lab and not volcano and not exhaustive" $(ENGINE_PARALLEL))
@@ -172,6 +172,14 @@ bench-nccl: venv ## Speed of `railhead nccl read` over a 1 GB log, next to grep
 .PHONY: mutants
 mutants: venv ## Which mistakes of one line the quick tests would miss (SAMPLE=100 SEED=1 PATHS="components")
 	@PYTHONPATH=. $(VENV)/python tools/mutants.py --sample $(or $(SAMPLE),100) --seed $(or $(SEED),1) $(PATHS)
+
+.PHONY: docs-tools
+docs-tools: venv
+	@$(VENV)/python -m pip install --quiet --require-hashes --requirement requirements/docs.txt
+
+.PHONY: site
+site: docs-tools ## The documentation as a site with search, build/site/VERSION; fails on a broken link
+	@PYTHONPATH=. $(VENV)/python tools/site.py
 
 .PHONY: dist
 dist: venv ## Wheel and source distribution of each of the four distributions, in dist/

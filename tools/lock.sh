@@ -38,6 +38,7 @@ compile gcp.txt pyproject.toml --extra gcp --constraint requirements/dev.txt
 compile nccl.txt pyproject.toml --extra nccl --constraint requirements/dev.txt
 compile build.txt requirements/build.in --constraint requirements/dev.txt
 compile go.txt requirements/go.in
+compile docs.txt requirements/docs.in --constraint requirements/dev.txt
 compile lock.txt requirements/lock.in
 
 # What the lab's training image holds. Its runs are on CPU: of CUDA's libraries, two gigabytes, it has

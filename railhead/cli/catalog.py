@@ -57,7 +57,7 @@ def list_rows(
     if platform is not None:
         chosen = {Kind.MACHINES: _on(chosen.get(Kind.MACHINES, tables[Kind.MACHINES]), platform)}
     if as_json:
-        names = {k.value: {name: _plain(row) for name, row in r.items()} for k, r in chosen.items()}
+        names = {k.value: {name: plain(row) for name, row in r.items()} for k, r in chosen.items()}
         typer.echo(json.dumps(names, indent=1))
         return
     _print(_LISTS[k](rows) for k, rows in chosen.items())
@@ -83,7 +83,7 @@ def show(
             remedy="`railhead catalog list` prints every name",
         )
     if as_json:
-        typer.echo(json.dumps({kind: _plain(row) for kind, row in rows.items()}, indent=1))
+        typer.echo(json.dumps({kind: plain(row) for kind, row in rows.items()}, indent=1))
         return
     _print(_details(kind, name, row) for kind, row in rows.items())
 
@@ -136,20 +136,20 @@ def _near(name: str) -> list[str]:
     return list(dict.fromkeys([*alike, *inside]))[:6]
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return a row in JSON types; sets are sorted, so that equal rows print the same."""
     import dataclasses
 
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, Enum):
-        return _plain(value.value)
+        return plain(value.value)
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (set, frozenset)):
-        return sorted(_plain(item) for item in value)
+        return sorted(plain(item) for item in value)
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     return value
 
 
@@ -270,7 +270,7 @@ def _versions(rows: Mapping[str, Any]) -> Table:
 
 def _origin(row: Any) -> str:
     delivery = row.chart if hasattr(row, "chart") else row.delivery
-    return ", ".join(f"{key} {value}" for key, value in _plain(delivery).items())
+    return ", ".join(f"{key} {value}" for key, value in plain(delivery).items())
 
 
 _LISTS: dict[Kind, Callable[[Mapping[str, Any]], Table]] = {
@@ -284,11 +284,11 @@ _LISTS: dict[Kind, Callable[[Mapping[str, Any]], Table]] = {
 
 def _details(kind: str, name: str, row: Any) -> Table:
     """Return every field of a row on its own line, with the source of each figure."""
-    plain = _plain(row)
-    sources = plain.pop("sources", None)
+    fields = plain(row)
+    sources = fields.pop("sources", None)
     columns = ("field", "value") if sources is None else ("field", "value", "source")
     table = _table(f"{name} ({kind})", *columns)
-    for field, value in plain.items():
+    for field, value in fields.items():
         if field == "name" or (value in (None, [], {}) and field not in (sources or {})):
             continue
         cells = [field, _text(value)]

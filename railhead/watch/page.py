@@ -27,11 +27,12 @@ def alerts() -> str:
     parts = []
     for group, rows in groupby(ALERTS, key=lambda alert: alert.group):
         parts.append(f"\n### {_TITLES[group]}\n")
-        parts += [_alert(row) for row in rows]
+        parts += [f"\n#### {row.name}\n\n{text_of(row)}" for row in rows]
     return "".join(parts) + "\n"
 
 
-def _alert(alert: Alert) -> str:
+def text_of(alert: Alert) -> str:
+    """Return what the documentation says of an alert, without its heading."""
     held = "at once" if alert.wait == "0s" else f"after {alert.wait}"
     texts = alert.annotations
     text = re.sub(r"\{\{ \$labels\.(\w+) \}\}", lambda m: m[1].upper(), texts.description)
@@ -39,7 +40,6 @@ def _alert(alert: Alert) -> str:
     summary = summary.replace("HOSTNAMEHOSTNAME", "HOSTNAME")
     summary = re.sub(r"\{\{ \$value[^}]*\}\}", "N", summary)
     return (
-        f"\n#### {alert.name}\n\n"
         f"{alert.labels.severity.capitalize()}, {held}: {summary}.\n\n"
         f"```promql\n{alert.expr}\n```\n\n{text}\n"
     )
