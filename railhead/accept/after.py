@@ -127,9 +127,10 @@ def check_report(
     """
     from railhead.accept import signing
     from railhead.base.errors import NotFoundError
+    from railhead.base.reading import read_bytes
 
     try:
-        raw = file.read_bytes()
+        raw = read_bytes(file)
     except OSError as error:
         raise NotFoundError(
             f"the report {file} cannot be read: {error.strerror}",

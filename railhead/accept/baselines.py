@@ -27,6 +27,7 @@ from typing import Any
 from railhead.accept import document, signing
 from railhead.accept.model import LinePlot, Report, Result, Verdict
 from railhead.base.errors import InputError, NotFoundError
+from railhead.base.reading import read_bytes
 
 # Of a whole comparison in which nothing became worse, this share says that something did.
 ALPHA = 0.05
@@ -132,7 +133,7 @@ def read(path: Path) -> tuple[Report, ...]:
     """
     try:
         files = sorted(path.rglob("*.json")) if path.is_dir() else [path]
-        results = [signing.check(file.read_bytes()).report for file in files]
+        results = [signing.check(read_bytes(file)).report for file in files]
     except OSError as error:
         raise NotFoundError(
             f"{path} cannot be read: {error.strerror}", remedy="name a report or a folder of them"

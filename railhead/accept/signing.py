@@ -21,6 +21,7 @@ from railhead.accept import document
 from railhead.accept.model import Model, Report
 from railhead.accept.report import END, REPORT_BEGIN, SEAL_BEGIN, embedded, page
 from railhead.base.errors import InputError, NotFoundError, PrerequisiteError, RefusedError
+from railhead.base.reading import read_bytes
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -321,7 +322,7 @@ def _no_key(where: str) -> InputError:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_bytes(path)
     except OSError as error:
         raise NotFoundError(
             f"the key {path} cannot be read: {error.strerror}", remedy="name a file that is there"

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from railhead.accept.model import Result, Verdict, Waiver
 from railhead.base.errors import InputError, choices
+from railhead.base.reading import read_text
 
 _SHAPE = "a list of entries with check, by, reason and until (a day, such as 2026-12-31)"
 
@@ -48,7 +49,7 @@ def read(path: Path) -> tuple[Waiver, ...]:
         InputError: it cannot be read, or is not such a list.
     """
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = yaml.safe_load(read_text(path))
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"--waivers {path}: {error}", remedy="name a file of waivers") from None
     except yaml.YAMLError as error:

@@ -11,6 +11,9 @@ import typer
 
 from railhead.base.errors import ExitCode, RailheadError
 
+#: What is shown of an error: lines, and characters of each.
+HIGH, WIDE = 60, 1000
+
 
 def run(app: typer.Typer, words: Sequence[str], *, name: str) -> int:
     """Run a command line and return its exit code.
@@ -28,15 +31,25 @@ def run(app: typer.Typer, words: Sequence[str], *, name: str) -> int:
     try:
         app(args=list(words), prog_name=name)
     except RailheadError as error:
-        typer.echo(f"error: {error.problem}", err=True)
+        typer.echo(f"error: {screen(error.problem)}", err=True)
         if error.remedy:
-            typer.echo(f"  fix: {error.remedy}", err=True)
+            typer.echo(f"  fix: {screen(error.remedy)}", err=True)
         return int(error.exit_code)
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ExitCode.OK)
     except KeyboardInterrupt:
         return int(ExitCode.INTERRUPTED)
     return int(ExitCode.OK)
+
+
+def screen(text: str) -> str:
+    """Return a text that fits a screen: what follows is counted."""
+    lines = text.splitlines()
+    shown = [
+        line if len(line) <= WIDE else f"{line[:WIDE]}... ({len(line) - WIDE} characters more)"
+        for line in lines[:HIGH]
+    ]
+    return "\n".join([*shown, *([f"... ({len(lines) - HIGH} lines more)"] if lines[HIGH:] else [])])
 
 
 def end_with(program: Callable[[], int]) -> None:

@@ -15,6 +15,7 @@ from types import MappingProxyType
 import yaml
 
 from railhead.base.errors import InputError
+from railhead.base.reading import read_text
 from railhead.catalog.versions import ADDONS, COMBINATIONS, KUBE_STATE_METRICS, PARTS
 
 _GPU_OPERATOR = (
@@ -185,7 +186,7 @@ def read(path: Path) -> dict[str, str]:
         InputError: it cannot be read, or has anything else in it.
     """
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = yaml.safe_load(read_text(path))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise InputError(f"{path}: cannot be read: {error}", remedy="correct the file") from None
     rows = data.get("digests") if isinstance(data, dict) and set(data) == {"digests"} else None

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from railhead import machines
 from railhead.base.errors import InputError, choices
+from railhead.base.reading import read_text
 from railhead.machines import rows
 from railhead.machines.accelerators import ACCELERATORS
 from railhead.machines.machine import FIGURES, Machine
@@ -97,7 +98,7 @@ def read(path: Path, fabrics: Collection[str], platforms: Collection[str]) -> tu
         InputError: it cannot be read, or has mistakes, one line for each.
     """
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = yaml.safe_load(read_text(path))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise InputError(f"{path}: cannot be read: {error}", remedy="correct the file") from None
     listed = data.get("machines") if isinstance(data, dict) else None

@@ -110,9 +110,10 @@ def _publish(file: Path, stack: str, differences: list[Drift]) -> None:
 
 def _read(file: Path) -> dict[str, Any]:
     from railhead.base.errors import InputError
+    from railhead.base.reading import read_text
 
     try:
-        document = json.loads(file.read_text(encoding="utf-8"))
+        document = json.loads(read_text(file))
     except (OSError, ValueError) as error:
         raise InputError(
             f"--state {file}: {error}", remedy="name a file that `pulumi stack export` wrote"

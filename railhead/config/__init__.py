@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from railhead.base.errors import InputError, choices
 from railhead.base.mistakes import described
+from railhead.base.reading import read_text
 from railhead.base.sections import Problem, read
 from railhead.catalog import digests, own
 from railhead.config import doubts, sense, site
@@ -123,7 +124,7 @@ def _read(path: Path) -> tuple[Any, Lines]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_text(path)
     except OSError as error:
         raise InputError(
             f"{path}: cannot be read: {error.strerror}",

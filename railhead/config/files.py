@@ -7,6 +7,7 @@ from pathlib import Path
 import yaml
 
 from railhead.base.errors import NotFoundError, choices
+from railhead.base.reading import read_text
 
 #: What makes a folder a Pulumi project.
 PROJECT_FILE = "Pulumi.yaml"
@@ -76,7 +77,7 @@ def project_folder(start: Path) -> Path | None:
 
 def _stack_config_dir(file: Path) -> str:
     try:
-        settings = yaml.safe_load(file.read_text(encoding="utf-8"))
+        settings = yaml.safe_load(read_text(file))
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
         # The engine reports what is wrong with it.
         return "stacks"

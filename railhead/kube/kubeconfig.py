@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from railhead.base.errors import did_you_mean
+from railhead.base.reading import read_bytes, read_text
 from railhead.kube.errors import CredentialError, KubeconfigError
 
 Object = dict[str, Any]
@@ -98,7 +99,7 @@ class Kubeconfig:
 def load(path: Path, *, context: str | None = None) -> Kubeconfig:
     """Read a file. Raises KubeconfigError."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise KubeconfigError(f"{path}: not readable: {error}", remedy=MEND) from None
     return parse(text, where=str(path), base=path.absolute().parent, context=context)
@@ -260,7 +261,7 @@ def of_service_account() -> Credentials:
 def _of_file(path: Path, *, where: str) -> Token:
     def ask() -> Dated:
         try:
-            text = path.read_text(encoding="utf-8").strip()
+            text = read_text(path).strip()
         except OSError as error:
             raise KubeconfigError(
                 f"{where}: tokenFile: {path}: {error.strerror}", remedy=MEND
@@ -278,7 +279,7 @@ def _bytes_of(entry: Object, key: str, *, where: str) -> bytes | None:
             raise KubeconfigError(f"{where}: {key}-data is not base64", remedy=MEND) from None
     if name := entry.get(key):
         try:
-            return Path(name).read_bytes()
+            return read_bytes(Path(name))
         except OSError as error:
             raise KubeconfigError(
                 f"{where}: {key}: {name}: {error.strerror}", remedy=MEND

@@ -26,6 +26,7 @@ from pydantic import (
 
 from railhead.base.errors import InputError, did_you_mean
 from railhead.base.mistakes import shown, told_by_rule
+from railhead.base.reading import read_bytes, read_text
 
 # JobSet names a pod `<name>-node-0-<index>-<5 characters>`, at most 63 (jobset_webhook.go).
 MAX_NAME = 45
@@ -64,6 +65,8 @@ MOST = 1e18
 DURATION = re.compile(r"([0-9]{1,9})([smhd]?)")
 SIZE = re.compile(r"[1-9][0-9]{0,5}[MGT]i")
 UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+# An argument or a variable with its name (linux, include/uapi/linux/binfmts.h, MAX_ARG_STRLEN).
+MAX_WORD_BYTES = (128 << 10) - 512
 # First parts of paths that a pod's own files, Kubernetes, the runtime or launch have.
 TAKEN = frozenset(
     {"bin", "dev", "etc", "lib", "lib64", "proc", "run", "sbin", "sys", "usr", "var"}
@@ -117,6 +120,10 @@ def _image(value: str) -> str:
 def _word(value: str) -> str:
     if "\0" in value:
         raise _AllowedError("text without NUL characters")
+    if len(value.encode(errors="replace")) > MAX_WORD_BYTES:
+        raise _AllowedError(
+            f"text of at most {MAX_WORD_BYTES} bytes, for Linux starts no program with a longer one"
+        )
     return value
 
 
@@ -749,7 +756,7 @@ def _read_text(path: Path) -> str:
             raise InputError(f"{path}: no such file{near}", remedy=remedy)
         if path.stat().st_size > MAX_JOB_FILE_BYTES:
             raise InputError(f"{path}: larger than a job file can be (1 MiB)", remedy=remedy)
-        return path.read_text(encoding="utf-8")
+        return read_text(path, MAX_JOB_FILE_BYTES)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}", remedy=remedy) from None
     except UnicodeDecodeError:
@@ -810,7 +817,7 @@ def _payloads(read: _Read, path: Path) -> tuple[Payload, ...]:
                         " a file (one ConfigMap); put larger ones into the image or on a claim",
                     )
                 elif total <= MAX_WORKSPACE_BYTES:
-                    payloads[str(place)] = Payload(name=str(place), data=file.read_bytes())
+                    payloads[str(place)] = Payload(name=str(place), data=read_bytes(file))
             if not sources:
                 wrong(field, f"{shown(entry)}: a folder without a file that would be taken along")
         except (OSError, RecursionError) as error:

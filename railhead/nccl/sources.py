@@ -89,8 +89,10 @@ def resolve(inputs: Iterable[Path | str | Source]) -> list[Source]:
                         f"{name}: no file is in this folder", remedy="name a folder with logs"
                     )
                 results += [_file(item, str(item)) for item in inside]
-            elif path.exists():
+            elif path.is_file() or path.is_fifo():
                 results.append(_file(path, name))
+            elif path.exists():
+                raise OSError(f"no file or pipe: {name}")
             elif matching := sorted(glob.glob(name, recursive=True)):  # noqa: PTH207 - absolute too
                 results += [_file(Path(item), item) for item in matching if Path(item).is_file()]
             else:
