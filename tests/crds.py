@@ -7,6 +7,7 @@ one that has more fields.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -99,8 +100,9 @@ def operators(*groups: str) -> Iterator[dict[str, Any]]:
                 yield body
 
 
+@functools.cache
 def schemas(versions: str = "proven") -> dict[tuple[str, str], Any]:
-    """apiVersion and kind -> strict schema of a whole object."""
+    """apiVersion and kind -> strict schema of a whole object, read once and only read."""
     return {
         (f"{body['spec']['group']}/{version['name']}", body["spec"]["names"]["kind"]): whole(
             version["schema"]["openAPIV3Schema"]

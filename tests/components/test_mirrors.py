@@ -16,6 +16,7 @@ from railhead.catalog.versions import ADDONS, COMBINATIONS, PARTS, Controller, m
 from railhead.config import parse
 from railhead.resolve.images import images
 from tests.components.recording import STACKS, Recording, recorded, run_stack, stack_cluster
+from tests.marks import one_of_each
 
 CONTROLLERS: dict[str, Controller] = {
     row.name: row for row in (*COMBINATIONS["proven"].controllers, *ADDONS.values())
@@ -61,7 +62,7 @@ def texts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
         yield path, value
 
 
-@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize("stack", one_of_each(STACKS))
 def test_no_image_of_a_stack_is_of_a_registry_that_has_a_mirror(stack: str) -> None:
     left = {
         f"{resource.name}{path}": text
@@ -73,7 +74,7 @@ def test_no_image_of_a_stack_is_of_a_registry_that_has_a_mirror(stack: str) -> N
     assert left == {}
 
 
-@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize("stack", one_of_each(STACKS))
 def test_stack_sets_every_image_of_a_chart(stack: str) -> None:
     """Mirrors do not reach an image that a chart sets by default."""
     releases = recording(stack).of_type("kubernetes:helm.sh/v3:Release")

@@ -9,6 +9,7 @@ import pytest
 
 from tests import crds
 from tests.components.recording import Recording, fake_lab, lab_cluster, run_program
+from tests.marks import few
 
 GROUPS = ("kueue.x-k8s.io", "trainer.kubeflow.org", "k8s.cni.cncf.io")
 
@@ -40,6 +41,7 @@ KINDS = (
     "WorkloadPriorityClass",
 )
 # Kinds that a stack with teams adds.
+COMBINED = ("lab", "proven", "newest-read", "kueue-0.15")
 OF_TEAMS = ("ClusterQueue", "Cohort", "LocalQueue")
 
 
@@ -55,7 +57,7 @@ def test_it_fits_the_published_schema(
         assert [f"{e.json_path}: {e.message}" for e in validator.iter_errors(body)] == []
 
 
-@pytest.fixture(scope="module", params=["lab", "proven", "newest-read", "kueue-0.15"])
+@pytest.fixture(scope="module", params=few(COMBINED, ["lab", "newest-read"], others="slow"))
 def with_teams(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Objects of a stack with teams, and the definitions of its combination of versions."""
     cache = tmp_path_factory.mktemp("cache")

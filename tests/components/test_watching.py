@@ -19,6 +19,7 @@ from railhead.resolve.watching import controllers
 from railhead.watch.dashboards import DASHBOARDS
 from tests import crds
 from tests.components.recording import STACKS, Recording, run_stack, stack_cluster
+from tests.marks import one_of_each
 
 OPERATOR = crds.DATA.parent / "prometheus-operator-v0.85.0"
 
@@ -47,7 +48,7 @@ def data(recording: Recording, name: str) -> Any:
     return yaml.safe_load(next(iter(result.values())))
 
 
-@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize("stack", one_of_each(STACKS))
 def test_every_shipped_stack_plans_it_for_the_operator(stack: str) -> None:
     recording = watched(stack, "prometheus-operator")
     made = [r.inputs for kind in ("PrometheusRule", "ServiceMonitor") for r in recording.kind(kind)]
@@ -59,7 +60,7 @@ def test_every_shipped_stack_plans_it_for_the_operator(stack: str) -> None:
         assert inputs["metadata"]["namespace"] == "railhead-watching"
 
 
-@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize("stack", one_of_each(STACKS))
 def test_both_kinds_carry_the_same_rules(stack: str) -> None:
     operator = watched(stack, "prometheus-operator").one("PrometheusRule").inputs["spec"]
     files = watched(stack, "files")

@@ -127,10 +127,12 @@ def better(
     return results
 
 
+@pytest.mark.slow
 def test_spliced_line_makes_no_verdict_better() -> None:
     assert better(random.Random(1).sample(every("tune"), VARIANTS)) == []
 
 
+@pytest.mark.slow
 def test_spliced_line_makes_no_held_out_verdict_better() -> None:
     assert len(better(random.Random(2).sample(every("held_out"), VARIANTS))) == 0
 

@@ -15,6 +15,7 @@ from railhead.fabric.kinds import FABRICS
 from railhead.fabric.modes import MODES
 from railhead.machines import MACHINES
 from railhead.machines.accelerators import ACCELERATORS
+from tests.marks import few
 
 TABLES = {
     "machines": set(MACHINES),
@@ -24,6 +25,8 @@ TABLES = {
     "versions": {*COMBINATIONS, *ADDONS, *PARTS, "kueue", "jobset", "kubeflow-trainer"},
 }
 NAMES = sorted(set().union(*TABLES.values()))
+#: One row of each table, and one without figures.
+USUAL = ("p5.48xlarge", "hgx-h100", "h100-80gb", "efa", "rdma-shared", "proven")
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -46,7 +49,7 @@ def test_without_a_kind_every_table_is_there(capsys: pytest.CaptureFixture[str])
     assert {kind: set(rows) for kind, rows in json.loads(out).items()} == TABLES
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", few(NAMES, USUAL, others="slow"))
 def test_every_row_can_be_shown(capsys: pytest.CaptureFixture[str], name: str) -> None:
     code, out, _ = run(capsys, "show", name)
     assert code == ExitCode.OK

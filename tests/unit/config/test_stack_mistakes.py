@@ -24,6 +24,7 @@ def judged(step: int) -> tuple[Counter[str], list[str]]:
     return ended, holes
 
 
+@pytest.mark.slow
 def test_every_field_of_every_stack_is_made_wrong() -> None:
     fields = {(m.stack, m.where) for m in stack_mistakes.mistakes()}
     assert {stack for stack, _ in fields} == set(stack_mistakes.stacks())
@@ -31,6 +32,7 @@ def test_every_field_of_every_stack_is_made_wrong() -> None:
     assert len(list(stack_mistakes.mistakes())) > 5000
 
 
+@pytest.mark.slow
 def test_each_accepted_mistake_has_a_reason() -> None:
     ended, holes = judged(EVERY)
     assert holes == []

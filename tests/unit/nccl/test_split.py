@@ -79,6 +79,7 @@ def test_a_block_may_end_at_every_place(lines: list[str], monkeypatch: pytest.Mo
         assert reading(data, native=False) == whole, size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("native", "every"), [(False, 3), (True, 20)])
 def test_logs_of_the_set_read_the_same_in_small_blocks(
     native: bool, every: int, monkeypatch: pytest.MonkeyPatch
