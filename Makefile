@@ -189,7 +189,7 @@ dist: venv ## Wheel and source distribution of each of the four distributions, i
 	done
 
 .PHONY: release
-release: venv ## A release in dist/VERSION: wheels, source distributions, SBOMs, checksums (VERSION=0.1.0)
+release: docs-tools ## A release in dist/VERSION: distributions, plugin, policies, site, SBOMs, provenance (VERSION=0.1.0)
 	@PYTHONPATH=. $(VENV)/python tools/release.py "$(VERSION)"
 	$(VENV)/railhead verify-release "dist/$(VERSION)"
 

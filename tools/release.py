@@ -1,4 +1,4 @@
-"""Makes a release: wheels and source distributions, SBOMs and checksums. Run by `make release`.
+"""Makes a release of everything that a user installs or reads. Run by `make release`.
 
 Everything is built twice and compared: the same sources give the same bytes.
 """
@@ -6,19 +6,26 @@ Everything is built twice and compared: the same sources give the same bytes.
 from __future__ import annotations
 
 import argparse
+import gzip
+import io
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from railhead.base.version import __version__
+from railhead.cli import release as released
 from railhead.cli.release import SUMS, sha256
+from railhead.cli.repository import pack
+from railhead.provider.schema import package_schema
 
 REPO = Path(__file__).resolve().parents[1]
 #: Distribution -> the folder that builds it, and the pins of what it brings.
@@ -28,6 +35,8 @@ FOLDERS = {
     "railhead-accept": ("distributions/accept", "base.txt"),
     "railhead-lab": ("distributions/lab", "lab.txt"),
 }
+#: Of every file in an archive: hatch's own, for the same reason.
+EPOCH = 1580601600
 _PIN = re.compile(r"^([A-Za-z0-9_.-]+)==([^\s;\\]+)", re.MULTILINE)
 
 
@@ -56,26 +65,118 @@ def main() -> int:
             distribution = wheel.name.split("-")[0].replace("_", "-")
             bill = first / f"{distribution}-{__version__}.cdx.json"
             bill.write_text(sbom(distribution, wheel), encoding="utf-8")
+        statement = first / released.names(__version__)["provenance"]
+        statement.write_text(provenance(first), encoding="utf-8")
         sums = [f"{sha256(path)}  {path.name}\n" for path in sorted(first.iterdir())]
         (first / SUMS).write_text("".join(sums), encoding="utf-8")
         target = arguments.into / __version__
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(first, target)
-    print(f"{target}: {len(sums)} files of {len(FOLDERS)} distributions, built twice, equal")
+    print(f"{target}: {len(sums)} files, built twice, equal")
     return 0
 
 
 def build(into: Path, *, umask: int, zone: str) -> None:
-    """Build wheel and source distribution of each distribution, as some machine would."""
-    for folder, _ in FOLDERS.values():
+    """Build everything but what describes it, as some machine would."""
+
+    def run(folder: str, *words: str) -> None:
         subprocess.run(
-            [sys.executable, "-m", "hatchling", "build", "-d", str(into)],
+            [sys.executable, *words],
             cwd=REPO / folder,
-            env={**os.environ, "TZ": zone},
+            env={**os.environ, "TZ": zone, "PYTHONPATH": str(REPO)},
             umask=umask,
             check=True,
             capture_output=True,
         )
+
+    for folder, _ in FOLDERS.values():
+        run(folder, "-m", "hatchling", "build", "-d", str(into))
+    names = released.names(__version__)
+    with tempfile.TemporaryDirectory() as site:
+        run(".", "tools/site.py", "--into", site)
+        archive(into / names["site"], _contents(Path(site, __version__)), __version__)
+    # The engine unpacks a plugin into a folder of its own.
+    archive(into / names["plugin"], _contents(REPO / "plugin"), "")
+    pins = {"requirements.txt": f"railhead[deploy]=={__version__}\n"}
+    rules = {name: text.encode() for name, text in {**pack("railhead", "venv"), **pins}.items()}
+    archive(into / names["policies"], rules, "railhead-policies")
+    schema = json.dumps(package_schema(), indent=1) + "\n"
+    (into / names["schema"]).write_text(schema, encoding="utf-8")
+    (into / names["notes"]).write_text(notes(), encoding="utf-8")
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in files
+        if "__pycache__" not in path.parts
+    }
+
+
+def archive(file: Path, contents: Mapping[str, bytes], folder: str) -> None:
+    """Write an archive of files in a folder of it, with nothing of this machine or this day."""
+    with (
+        file.open("wb") as raw,
+        gzip.GzipFile("", "wb", fileobj=raw, mtime=EPOCH) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as made,
+    ):
+        for name in sorted(contents):
+            item = tarfile.TarInfo(str(Path(folder, name)))
+            item.size, item.mtime, item.mode = len(contents[name]), EPOCH, 0o644
+            made.addfile(item, io.BytesIO(contents[name]))
+
+
+def notes() -> str:
+    """Return the changelog's section of this version; before its day, of what is unreleased."""
+    text = (REPO / "CHANGELOG.md").read_text(encoding="utf-8")
+    title, *sections = re.split(r"^## ", text, flags=re.MULTILINE)
+    del title
+    by_name = {section.split()[0].strip("[]"): section for section in sections}
+    section = by_name.get(__version__) or by_name["Unreleased"]
+    return f"# Railhead {__version__}\n{section.partition(chr(10))[2]}"
+
+
+def provenance(folder: Path) -> str:
+    """Return an in-toto statement of what a release's files were made of (SLSA provenance 1).
+
+    https://slsa.dev/spec/v1.0/provenance. The times of a build are left out, so that it is the same
+    each time.
+    """
+    sources = [
+        {"uri": f"requirements/{path.name}", "digest": {"sha256": sha256(path)}}
+        for path in sorted((REPO / "requirements").glob("*.txt"))
+    ]
+    subjects = [
+        {"name": path.name, "digest": {"sha256": sha256(path)}} for path in sorted(folder.iterdir())
+    ]
+    commit = [{"uri": "git+railhead", "digest": {"gitCommit": head}}] if (head := _head()) else []
+    document = {
+        "_type": "https://in-toto.io/Statement/v1",
+        "subject": subjects,
+        "predicateType": released.PROVENANCE,
+        "predicate": {
+            "buildDefinition": {
+                "buildType": "urn:railhead:make-release:1",
+                "externalParameters": {"version": __version__},
+                "internalParameters": {},
+                "resolvedDependencies": [*commit, *sources],
+            },
+            "runDetails": {"builder": {"id": os.environ.get("RAILHEAD_BUILDER", "urn:by-hand")}},
+        },
+    }
+    return json.dumps(document, indent=1) + "\n"
+
+
+def _head() -> str:
+    """Return the commit that is built; empty if the tree differs from it."""
+
+    def git(*words: str) -> str:
+        return subprocess.run(
+            ["git", *words], cwd=REPO, check=True, capture_output=True, text=True
+        ).stdout.strip()
+
+    return "" if git("status", "--porcelain") else git("rev-parse", "HEAD")
 
 
 def differing(one: Path, other: Path) -> list[str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import tarfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from email import message_from_bytes
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,16 +18,23 @@ from railhead.base.finding import Finding
 from railhead.base.version import DISTRIBUTIONS
 
 SUMS = "SHA256SUMS"
+#: Made by a release's workflow, and by nobody else: it signs the checksums.
+SIGNATURE = "SHA256SUMS.sigstore.json"
+PROVENANCE = "https://slsa.dev/provenance/v1"
 _LINE = re.compile(r"([0-9a-f]{64})  (\S+)")
 
 
 def verify_release(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The release's folder.")],
+    commit: Annotated[
+        str, typer.Option("--commit", metavar="SHA", help="The commit that it must be made of.")
+    ] = "",
 ) -> None:
-    """Check a release: checksums, that nothing is missing or added, its versions and its SBOMs.
+    """Check a release: that it is whole and unchanged, of one version, and made of a commit.
 
-    A checksum shows that a file is the one that was released if SHA256SUMS itself came by a way
-    that you trust, such as the repository's tag.
+    It compares checksums, SBOMs, the provenance statement, and what the plugin and the policy pack
+    install. A checksum shows that a file is the one that was released if SHA256SUMS itself came by
+    a way that you trust, such as its signature, which this command does not check.
 
     Example: [bold]railhead verify-release dist/0.1.0[/bold]
 
@@ -38,7 +46,7 @@ def verify_release(
         raise NotFoundError(
             f"{folder} has no {SUMS}", remedy="name a release's folder, as `make release` makes it"
         )
-    findings = list(checked(folder))
+    findings = list(checked(folder, commit))
     for finding in findings:
         typer.echo(f"{'ok' if finding.passed else 'wrong':6} {finding.name}: {finding.text}")
     if wrong := [finding.name for finding in findings if not finding.passed]:
@@ -48,26 +56,83 @@ def verify_release(
         )
 
 
-def checked(folder: Path) -> Iterator[Finding]:
-    """Yield the findings on a release's folder."""
+def names(version: str) -> dict[str, str]:
+    """Return what a release has beside distributions and SBOMs, by what it is."""
+    return {
+        "notes": f"railhead-{version}.notes.md",
+        "plugin": f"pulumi-resource-railhead-v{version}.tar.gz",
+        "policies": f"railhead-policies-{version}.tar.gz",
+        "provenance": f"railhead-{version}.intoto.json",
+        "schema": f"railhead-{version}.schema.json",
+        "site": f"railhead-site-{version}.tar.gz",
+    }
+
+
+def checked(folder: Path, commit: str = "") -> Iterator[Finding]:
+    """Yield the findings on a release's folder; an empty commit is any."""
     sums: dict[str, str] = {}
     for line in (folder / SUMS).read_text(encoding="utf-8").splitlines():
         if match := _LINE.fullmatch(line):
             sums[match[2]] = match[1]
         else:
             yield Finding(name=SUMS, passed=False, text=f"{line!r} is no checksum")
-    there = {path.name for path in folder.iterdir()} - {SUMS}
+    there = {path.name for path in folder.iterdir()} - {SUMS, SIGNATURE}
     for name in sorted(there ^ sums.keys()):
         text = "is not in the release" if name in there else "is missing"
         yield Finding(name=name, passed=False, text=text)
     for name in sorted(there & sums.keys()):
         passed = sha256(folder / name) == sums[name]
         yield Finding(name=name, passed=passed, text="as released" if passed else "was changed")
-    yield from _versions(folder, sums)
+    versions = yield from _versions(folder, sums)
+    if len(versions) == 1:
+        yield from _parts(folder, sums, versions.pop(), commit)
 
 
-def _versions(folder: Path, sums: dict[str, str]) -> Iterator[Finding]:
-    """Yield whether each distribution is there once, in one version, with its SBOM."""
+def _parts(folder: Path, sums: dict[str, str], version: str, commit: str) -> Iterator[Finding]:
+    """Yield whether the other parts are there, of the same version and of the commit."""
+    parts = names(version)
+    if missing := [name for name in parts.values() if name not in sums]:
+        yield Finding(name="parts", passed=False, text=f"{', '.join(missing)}: not in the release")
+        return
+    for part in ("plugin", "policies"):
+        try:
+            pins = _requirements(folder / parts[part])
+        except (KeyError, OSError, tarfile.TarError) as error:
+            pins = str(error)
+        passed = re.fullmatch(rf"railhead\[\S+\]=={re.escape(version)}\n", pins) is not None
+        yield Finding(name=parts[part], passed=passed, text=f"installs {pins.strip()}")
+    problem, made = _provenance(folder / parts["provenance"], sums)
+    if commit and not problem and made != commit:
+        problem = f"is made of {made or 'a tree with uncommitted changes'}, not of commit {commit}"
+    text = problem or f"is of all files, and of {made or 'a tree with uncommitted changes'}"
+    yield Finding(name=parts["provenance"], passed=not problem, text=text)
+
+
+def _requirements(file: Path) -> str:
+    with tarfile.open(file) as archive:
+        [member] = [m for m in archive.getmembers() if m.name.endswith("requirements.txt")]
+        content = archive.extractfile(member)
+        return content.read().decode() if content else ""
+
+
+def _provenance(file: Path, sums: dict[str, str]) -> tuple[str, str]:
+    """Return why a statement is not that of a release, or else its commit."""
+    try:
+        document: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        stated = {item["name"]: item["digest"]["sha256"] for item in document["subject"]}
+        sources = document["predicate"]["buildDefinition"]["resolvedDependencies"]
+        commits = [c for source in sources if (c := source["digest"].get("gitCommit"))]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return f"cannot be read: {error}", ""
+    if document.get("predicateType") != PROVENANCE:
+        return "is no provenance statement", ""
+    if stated != {name: digest for name, digest in sums.items() if name != file.name}:
+        return "is of other files", ""
+    return "", commits[0] if commits else ""
+
+
+def _versions(folder: Path, sums: dict[str, str]) -> Generator[Finding, None, set[str]]:
+    """Yield whether each distribution is there once, with its SBOM; return their versions."""
     versions: dict[str, str] = {}
     for wheel in sorted(folder.glob("*.whl")):
         try:
@@ -84,6 +149,7 @@ def _versions(folder: Path, sums: dict[str, str]) -> Iterator[Finding]:
     passed = set(versions) == set(DISTRIBUTIONS) and len(set(versions.values())) == 1
     listed = ", ".join(f"{name} {version}" for name, version in versions.items()) or "no wheel"
     yield Finding(name="versions", passed=passed, text=listed)
+    return set(versions.values())
 
 
 def _metadata(wheel: Path) -> tuple[str, str]:

@@ -109,13 +109,7 @@ def files(name: str, stack: str, starter: Starter, section: Section) -> Mapping[
         f"stacks/Pulumi.{stack}.yaml": stack_text(starter, section),
         "stacks/stack.schema.json": schema.text(),
         "policies.yaml": _POLICIES,
-        "policies/PulumiPolicy.yaml": _dumped(
-            {
-                "description": "What a plan of a training cluster must obey",
-                "runtime": _runtime("../.venv"),
-            }
-        ),
-        "policies/__main__.py": _PACK.format(name=name),
+        **{f"policies/{file}": text for file, text in pack(name, "../.venv").items()},
         "requirements.txt": "".join(
             f"{requirement}=={__version__}\n"
             for requirement in (f"railhead[{starter.extra}]", "railhead-accept", "railhead-lab")
@@ -124,6 +118,15 @@ def files(name: str, stack: str, starter: Starter, section: Section) -> Mapping[
         ".gitignore": _IGNORED,
         "README.md": _README.format(name=name, stack=stack, version=__version__),
     }
+
+
+def pack(name: str, environment: str) -> Mapping[str, str]:
+    """Return path -> text of a policy pack's folder, which reads `policies.yaml` from beside it."""
+    settings = {
+        "description": "What a plan of a training cluster must obey",
+        "runtime": _runtime(environment),
+    }
+    return {"PulumiPolicy.yaml": _dumped(settings), "__main__.py": _PACK.format(name=name)}
 
 
 def _runtime(environment: str) -> dict[str, Any]:

@@ -79,3 +79,15 @@ def test_gitlab_compiles_and_keeps_the_reports() -> None:
     program = script.partition("<<'END'\n")[2].rpartition("END")[0]
     compile(program, "gitlab-review.yml", "exec")
     assert jobs["railhead-comment"]["variables"]["GIT_STRATEGY"] == "none"
+
+
+def test_a_release_is_signed_and_published_by_a_job_that_runs_no_source() -> None:
+    text = (REPO / ".github/workflows/release.yml").read_text()
+    jobs = yaml.safe_load(text)["jobs"]
+    assert jobs["build"]["permissions"] == {"contents": "read"}
+    assert "secrets." not in text
+    for step in jobs["publish"]["steps"]:
+        assert "checkout" not in step.get("uses", "")
+        assert "${{" not in step.get("run", "")
+    # Without a token: the index trusts the workflow.
+    assert jobs["publish"]["permissions"]["id-token"] == "write"

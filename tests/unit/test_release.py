@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +17,7 @@ import pytest
 from railhead.base.errors import ExitCode
 from railhead.base.version import DISTRIBUTIONS, __version__
 from railhead.cli import run
-from railhead.cli.release import SUMS
+from railhead.cli.release import SUMS, names
 from tests.wheels import FOLDERS, REPO
 from tools import release
 
@@ -24,6 +26,8 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if importlib.util.find_spec("mkdocs") is None:
+        pytest.skip("no MkDocs: run `make site` once")
     into = tmp_path_factory.mktemp("dist")
     subprocess.run(
         [sys.executable, "tools/release.py", __version__, "--into", str(into)],
@@ -39,7 +43,32 @@ def test_a_release_is_whole(released: Path, capsys: pytest.CaptureFixture[str]) 
     assert run(["verify-release", str(released)]) == ExitCode.OK
     assert "wrong" not in capsys.readouterr().out
     assert set(release.FOLDERS) == set(DISTRIBUTIONS) == set(FOLDERS)
-    assert len(list(released.glob("*.whl"))) == len(list(released.glob("*.tar.gz"))) == 4
+    assert len(list(released.glob("*.whl"))) == 4
+    # Of each distribution, and of plugin, policies and site.
+    assert len(list(released.glob("*.tar.gz"))) == 4 + 3
+    notes = (released / names(__version__)["notes"]).read_text()
+    assert notes.startswith(f"# Railhead {__version__}\n\n")
+    assert notes.count("# ") == 1
+
+
+def test_archives_hold_nothing_of_the_machine(released: Path) -> None:
+    expected = {
+        "plugin": {"PulumiPlugin.yaml", "__main__.py", "requirements.txt"},
+        "policies": {
+            f"railhead-policies/{name}"
+            for name in ("PulumiPolicy.yaml", "__main__.py", "requirements.txt")
+        },
+    }
+    for part in ("plugin", "policies", "site"):
+        with tarfile.open(released / names(__version__)[part]) as archive:
+            members = archive.getmembers()
+        assert {(m.uid, m.uname, m.mtime, m.mode) for m in members} == {
+            (0, "", release.EPOCH, 0o644)
+        }
+        if part in expected:
+            assert {m.name for m in members} == expected[part]
+        else:
+            assert f"{__version__}/index.html" in {m.name for m in members}
 
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
@@ -87,6 +116,17 @@ def _another_sbom(folder: Path) -> None:
     _resealed(folder)
 
 
+def _another_plugin(folder: Path) -> None:
+    contents = {"requirements.txt": b"railhead[aws,gcp]==9.9.9\n"}
+    release.archive(folder / names(__version__)["plugin"], contents, "")
+    _resealed(folder)
+
+
+def _no_site(folder: Path) -> None:
+    (folder / names(__version__)["site"]).unlink()
+    _resealed(folder)
+
+
 @pytest.mark.parametrize(
     ("edit", "reported"),
     [
@@ -95,6 +135,9 @@ def _another_sbom(folder: Path) -> None:
         (_lost, "py3-none-any.whl: is missing"),
         (_added, "install.sh: is not in the release"),
         (_another_sbom, "cdx.json: is of another railhead-"),
+        (_changed_and_resealed, f"railhead-{__version__}.intoto.json: is of other files"),
+        (_another_plugin, ".tar.gz: installs railhead[aws,gcp]==9.9.9"),
+        (_no_site, f"parts: railhead-site-{__version__}.tar.gz: not in the release"),
     ],
 )
 def test_a_changed_release_is_refused(
@@ -108,6 +151,21 @@ def test_a_changed_release_is_refused(
     edit(folder)
     assert run(["verify-release", str(folder)]) == ExitCode.REFUSED
     assert reported in capsys.readouterr().out
+
+
+def test_a_release_of_another_commit_is_refused(
+    released: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = shutil.copytree(released, tmp_path / "release")
+    file = folder / names(__version__)["provenance"]
+    statement = json.loads(file.read_text())
+    sources = statement["predicate"]["buildDefinition"]["resolvedDependencies"]
+    sources[:] = [{"uri": "git+railhead", "digest": {"gitCommit": "ab" * 20}}, *sources[-1:]]
+    file.write_text(json.dumps(statement))
+    _resealed(folder)
+    assert run(["verify-release", str(folder), "--commit", "ab" * 20]) == ExitCode.OK
+    assert run(["verify-release", str(folder), "--commit", "cd" * 20]) == ExitCode.REFUSED
+    assert f"not of commit {'cd' * 20}" in capsys.readouterr().out
 
 
 def test_differing_builds_are_told(tmp_path: Path) -> None:
