@@ -25,6 +25,7 @@ from railhead.cli.release import verify_release
 from railhead.launch import after as after_cli
 from railhead.launch import cli as launch_cli
 from railhead.launch import starting as starting_cli
+from railhead.preflight.cli import preflight
 from railhead.storage.cli import storage
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ app.command()(completion)
 app.command()(doctor)
 app.command()(drift)
 app.command()(new)
+app.command()(preflight)
 app.command("verify-release")(verify_release)
 app.command()(storage)
 app.add_typer(catalog_app, name="catalog")

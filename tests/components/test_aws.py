@@ -26,7 +26,7 @@ from railhead.components.aws.eks_cluster import kubeconfig
 from railhead.components.aws.job_access import statements
 from railhead.components.aws.network import subnet_blocks
 from railhead.components.aws.node_pools import network_interfaces
-from railhead.components.aws.reservation import checked, mismatch
+from railhead.components.aws.reservation import checked
 from railhead.components.cluster_access import provider
 from railhead.components.fabric.modes import efa
 from railhead.components.mismatch import MismatchError
@@ -44,6 +44,7 @@ from railhead.platform.aws.model import (
     Reservation,
     S3Access,
 )
+from railhead.platform.aws.reserved import mismatch
 from railhead.platform.aws.template import node_setup
 from railhead.platform.aws.user_data import NodeSetup, user_data
 from tests.components.recording import (

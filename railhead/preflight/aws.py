@@ -1,0 +1,646 @@
+"""Questions to AWS: quotas, capacity, networks, versions, names that are taken, rights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from railhead.base.finding import Finding
+from railhead.base.names import physical_name
+from railhead.machines import MACHINES
+from railhead.platform.aws import facts
+from railhead.platform.aws.checks import SYSTEM
+from railhead.platform.aws.model import (
+    AwsCluster,
+    CapacityBlock,
+    ElasticFileSystem,
+    ExistingNetwork,
+    ExistingPlacementGroup,
+    LustreFileSystem,
+    NewNetwork,
+    NewPlacementGroup,
+    OnDemand,
+    Reservation,
+    Spot,
+)
+from railhead.platform.aws.reserved import mismatch
+from railhead.preflight.check import Asker, failed, ok, unknown
+from railhead.preflight.ledger import data
+from railhead.preflight.reading import Aws
+
+# Service Quotas of EC2 and VPC (`aws service-quotas list-service-quotas`): service, code, name.
+_P_INSTANCES = ("ec2", "L-417A185B", "Running On-Demand P instances")
+_P_SPOT = ("ec2", "L-7212CCBC", "All P Spot Instance Requests")
+_ADDRESSES = ("ec2", "L-0263D0A3", "EC2-VPC Elastic IPs")
+_VPCS = ("vpc", "L-F678F1CE", "VPCs per Region")
+_INTERFACES = ("vpc", "L-DF5E4CA3", "Network interfaces per Region")
+# EKS user guide, network-reqs: zones in which a control plane cannot be.
+_NO_CONTROL_PLANE = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
+# The same page: addresses that a subnet of the control plane should have free.
+_CONTROL_PLANE_ADDRESSES = 16
+# EKS's name of an image's kind in its public parameters (EKS user guide, retrieve-ami-id).
+_IMAGE = "/aws/service/eks/optimized-ami/{minor}/amazon-linux-2023/{cpu}/{kind}/{release}"
+_CPU = {"amd64": "x86_64", "arm64": "arm64"}
+# IAM takes so many actions in one simulation without a page.
+_ACTIONS_AT_ONCE = 100
+
+
+@contextmanager
+def opened(cluster: AwsCluster) -> Iterator[Aws]:
+    """Yield who asks AWS for a stack.
+
+    Raises:
+        PrerequisiteError: there are no credentials, or AWS does not accept them.
+    """
+    aws = Aws(cluster.platform.region)
+    aws.require("sts:GetCallerIdentity")
+    yield aws
+
+
+def account(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
+    """Compare account and role of the credentials with the stack's."""
+    me = aws.require("sts:GetCallerIdentity")
+    expected = cluster.platform.account
+    if me["Account"] != expected:
+        yield failed(f"these credentials are of account {me['Account']}, the stack's is {expected}")
+    elif not any(_is(me["Arn"], arn) for arn in cluster.platform.administrators):
+        yield failed(
+            f"{me['Arn']} is none of platform.administrators: EKS will not let it in",
+            "add its role to platform.administrators, or log in as one of them",
+        )
+    else:
+        yield ok(f"{me['Arn']} is one of the administrators")
+
+
+def _is(caller: str, principal: str) -> bool:
+    """Return whether a caller, maybe a session of a role, is a principal of the stack's file."""
+    resource = caller.split(":", 5)[5]
+    if resource.startswith("assumed-role/"):
+        return principal.rpartition("/")[2] == resource.split("/")[1] and ":role/" in principal
+    return caller == principal
+
+
+def permissions(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
+    """Have IAM simulate what `up` and `destroy` call."""
+    arn = _principal(aws)
+    if arn is None:
+        yield unknown("IAM simulates roles and users alone, and these credentials are neither")
+        return
+    actions = rights(cluster)
+    refused: list[str] = []
+    for at in range(0, len(actions), _ACTIONS_AT_ONCE):
+        answer = aws.require(
+            "iam:SimulatePrincipalPolicy",
+            PolicySourceArn=arn,
+            ActionNames=actions[at : at + _ACTIONS_AT_ONCE],
+        )
+        refused += [
+            result["EvalActionName"]
+            for result in answer["EvaluationResults"]
+            if result["EvalDecision"] != "allowed"
+        ]
+    if refused:
+        yield failed(f"{arn} may not call {', '.join(sorted(refused))}")
+    else:
+        yield ok(f"{arn} may make all {len(actions)} calls, as far as IAM can simulate them")
+
+
+def _principal(aws: Aws) -> str | None:
+    """Return the ARN whose policies apply: a role's own for a session of it."""
+    arn = str(aws.require("sts:GetCallerIdentity")["Arn"])
+    resource = arn.split(":", 5)[5]
+    if resource.startswith("assumed-role/"):
+        role = aws.ask("iam:GetRole", RoleName=resource.split("/")[1])
+        return str(role["Role"]["Arn"]) if role else None
+    return arn if resource.startswith("user/") else None
+
+
+def rights(cluster: AwsCluster) -> list[str]:
+    """Return the actions that `up` and `destroy` of a stack need."""
+    platform = cluster.platform
+    parts = {
+        "always": True,
+        "network": isinstance(platform.network, NewNetwork),
+        "transit-gateway": isinstance(platform.network, NewNetwork)
+        and platform.network.transit_gateway is not None,
+        "placement-group": any(
+            isinstance(pool.placement_group, NewPlacementGroup) for pool in cluster.pools
+        ),
+        "lustre": any(isinstance(row, LustreFileSystem) for row in platform.storage),
+        "efs": any(isinstance(row, ElasticFileSystem) for row in platform.storage),
+        "image-caches": bool(platform.image_caches),
+        "oidc": platform.oidc is not None,
+    }
+    table: Mapping[str, list[str]] = data("aws.rights")
+    return sorted({action for part, wanted in parts.items() if wanted for action in table[part]})
+
+
+def quota(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
+    """Compare the quotas of P instances with what runs and what the pools add."""
+    for kind, row, lifecycle in (
+        (OnDemand, _P_INSTANCES, None),
+        (Spot, _P_SPOT, "spot"),
+    ):
+        pools = [pool for pool in cluster.pools if isinstance(pool.purchase, kind)]
+        others = [pool.name for pool in pools if not pool.instance_type.startswith("p")]
+        if others:
+            yield unknown(f"pool {', '.join(others)}: no quota is known here of its machines")
+        need = sum(
+            pool.nodes * (MACHINES[pool.instance_type].vcpus or 0)
+            for pool in pools
+            if pool.name not in others
+        )
+        if need:
+            yield _room(aws, row, need, _running_vcpus(aws, lifecycle), "vCPUs")
+
+
+def _running_vcpus(aws: Aws, lifecycle: str | None) -> int:
+    answer = aws.require(
+        "ec2:DescribeInstances",
+        Filters=[
+            {"Name": "instance-type", "Values": ["p*"]},
+            {"Name": "instance-state-name", "Values": ["pending", "running"]},
+        ],
+    )
+    return sum(
+        instance["CpuOptions"]["CoreCount"] * instance["CpuOptions"]["ThreadsPerCore"]
+        for reservation in answer.get("Reservations", ())
+        for instance in reservation["Instances"]
+        if instance.get("InstanceLifecycle") == lifecycle
+    )
+
+
+def _room(aws: Aws, row: tuple[str, str, str], need: int, used: int, unit: str) -> Finding:
+    service, code, name = row
+    answer = aws.ask("service-quotas:GetServiceQuota", ServiceCode=service, QuotaCode=code)
+    # Without a value of the account's own, the default holds.
+    answer = answer or aws.ask(
+        "service-quotas:GetAWSDefaultServiceQuota", ServiceCode=service, QuotaCode=code
+    )
+    if answer is None:
+        return unknown(f"quota {code} ({name}): Service Quotas does not know it in this region")
+    limit = int(answer["Quota"]["Value"])
+    text = f"{name}: {limit} {unit}, {used} in use, {need} to come"
+    if used + need <= limit:
+        return ok(text)
+    return failed(text, f"request {used + need} of quota {code} ({service}) in Service Quotas")
+
+
+def networks(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
+    """Compare the quotas of VPCs, elastic addresses and interfaces with what the stack adds."""
+    network = cluster.platform.network
+    if isinstance(network, NewNetwork):
+        gateways = 1 if network.nat == "single" else len(network.availability_zones)
+        vpcs = len(aws.require("ec2:DescribeVpcs")["Vpcs"])
+        yield _room(aws, _VPCS, 1, vpcs, "VPCs")
+        addresses = len(aws.require("ec2:DescribeAddresses")["Addresses"])
+        yield _room(aws, _ADDRESSES, gateways, addresses, "addresses")
+    interfaces = sum(
+        pool.nodes * len((*machine.host_nics, *machine.nics))
+        for pool in cluster.pools
+        for machine in (MACHINES[pool.instance_type],)
+    )
+    there = aws.require("ec2:DescribeNetworkInterfaces")["NetworkInterfaces"]
+    yield _room(aws, _INTERFACES, interfaces, len(there), "interfaces")
+
+
+def zones(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
+    """Look for each instance type in its zones, and for zones that EKS or the account lack."""
+    wanted = {(pool.instance_type, pool.availability_zone) for pool in cluster.pools}
+    regional = _regional_zones(cluster)
+    wanted |= {(cluster.platform.system_pool.instance_type, zone) for zone in regional}
+    answer = aws.require(
+        "ec2:DescribeInstanceTypeOfferings",
+        LocationType="availability-zone",
+        Filters=[{"Name": "instance-type", "Values": sorted({kind for kind, _ in wanted})}],
+    )
+    offered = {(o["InstanceType"], o["Location"]) for o in answer["InstanceTypeOfferings"]}
+    for kind, zone in sorted(wanted):
+        if (kind, zone) in offered:
+            yield ok(f"{kind} is offered in {zone}")
+        else:
+            elsewhere = sorted(place for other, place in offered if other == kind) or ["no zone"]
+            yield failed(f"{kind} is not offered in {zone}, but in {', '.join(elsewhere)}")
+    yield from _known_zones(aws, {zone for _, zone in wanted}, regional)
+
+
+def _regional_zones(cluster: AwsCluster) -> list[str]:
+    """Return the zones of control plane and controllers, which no Local Zone is."""
+    network = cluster.platform.network
+    named = (
+        network.availability_zones
+        if isinstance(network, NewNetwork)
+        else tuple(network.private_subnets)
+    )
+    return [zone for zone in named if not facts.is_local_zone(zone)]
+
+
+def _known_zones(aws: Aws, wanted: set[str], regional: list[str]) -> Iterator[Finding]:
+    # Also those that the account has not opted in to.
+    answer = aws.require("ec2:DescribeAvailabilityZones", AllAvailabilityZones=True)
+    known = {zone["ZoneName"]: zone for zone in answer["AvailabilityZones"]}
+    for name in sorted(wanted):
+        zone = known.get(name)
+        if zone is None:
+            yield failed(f"this account has no zone {name}")
+        elif zone.get("OptInStatus") == "not-opted-in":
+            yield failed(
+                f"this account has not opted in to {name}",
+                f"`aws ec2 modify-availability-zone-group --group-name {zone['GroupName']} "
+                "--opt-in-status opted-in`",
+            )
+        elif name in regional and zone["ZoneId"] in _NO_CONTROL_PLANE:
+            yield failed(f"{name} is {zone['ZoneId']} here, in which EKS has no control plane")
+
+
+def reservation(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
+    """Compare each reservation and capacity block with its pool."""
+    for pool in cluster.pools:
+        purchase = pool.purchase
+        if not isinstance(purchase, Reservation | CapacityBlock):
+            continue
+        answer = aws.ask(
+            "ec2:DescribeCapacityReservations", CapacityReservationIds=[purchase.id]
+        ) or {"CapacityReservations": []}
+        if not answer["CapacityReservations"]:
+            yield failed(f"pool {pool.name}: {purchase.id} is not in this account and region")
+            continue
+        [there] = answer["CapacityReservations"]
+        wrong = mismatch(pool, _described(there)) or _usable(there, pool.nodes)
+        if wrong:
+            yield failed(f"pool {pool.name}: {purchase.id} {wrong}")
+        else:
+            yield ok(
+                f"pool {pool.name}: {purchase.id} is {there['State']}, "
+                f"{there['TotalInstanceCount']} x {there['InstanceType']}"
+            )
+
+
+def _described(there: Mapping[str, Any]) -> dict[str, Any]:
+    names = {
+        "availability_zone": "AvailabilityZone",
+        "instance_type": "InstanceType",
+        "instance_count": "TotalInstanceCount",
+        "state": "State",
+        "placement_group_arn": "PlacementGroupArn",
+    }
+    moments = {"start_date": "StartDate", "end_date": "EndDate"}
+    described = {ours: there.get(theirs) for ours, theirs in names.items()}
+    return described | {
+        ours: there[theirs].isoformat() for ours, theirs in moments.items() if there.get(theirs)
+    }
+
+
+def _usable(there: Mapping[str, Any], nodes: int) -> str:
+    """Return why a reservation that fits gives no machines now; a block may be yet to begin."""
+    if there["State"] not in ("active", "scheduled", "pending", "assessing"):
+        return f"is {there['State']}"
+    free = there["AvailableInstanceCount"]
+    if there["State"] == "active" and free < nodes:
+        return f"has {free} of {there['TotalInstanceCount']} instances free, {nodes} are needed"
+    return ""
+
+
+def placement(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
+    """Look for the placement groups that pools name."""
+    for pool in cluster.pools:
+        if not isinstance(pool.placement_group, ExistingPlacementGroup):
+            continue
+        name = pool.placement_group.name
+        groups = _filtered(aws, "ec2:DescribePlacementGroups", "group-name", [name])
+        if [group.get("Strategy") for group in groups] == ["cluster"]:
+            yield ok(f"placement group {name} is there")
+        else:
+            yield failed(f"pool {pool.name}: there is no cluster placement group {name}")
+
+
+def _filtered(aws: Aws, call: str, name: str, values: list[str]) -> list[dict[str, Any]]:
+    answer = aws.require(call, Filters=[{"Name": name, "Values": values}])
+    [items] = [value for value in answer.values() if isinstance(value, list)]
+    return items
+
+
+def subnets(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
+    """Compare a network that is there with what the stack puts into it."""
+    network = cluster.platform.network
+    if not isinstance(network, ExistingNetwork):
+        return
+    for zone, subnet in network.private_subnets.items():
+        answer = aws.ask("ec2:DescribeSubnets", SubnetIds=[subnet])
+        if answer is None:
+            yield failed(f"{subnet} is not in this account and region")
+            continue
+        [there] = answer["Subnets"]
+        need, free = _addresses(cluster, zone), there["AvailableIpAddressCount"]
+        for what, have, want in (
+            ("AvailabilityZone", there["AvailabilityZone"], zone),
+            ("VpcId", there["VpcId"], network.vpc_id),
+        ):
+            if have != want:
+                yield failed(f"{subnet} has {what} {have}, not {want}")
+        if free < need:
+            yield failed(f"{subnet} has {free} addresses free, {need} are needed")
+        else:
+            yield ok(f"{subnet} has {free} addresses free, {need} are needed")
+        yield from _way_out(aws, network.vpc_id, subnet)
+
+
+def _addresses(cluster: AwsCluster, zone: str) -> int:
+    """Return the addresses that nodes, their pods and the control plane take in a zone."""
+    nodes = sum(pool.nodes for pool in cluster.pools if pool.availability_zone == zone)
+    regional = _regional_zones(cluster)
+    if zone not in regional:
+        return nodes * facts.ADDRESSES_A_NODE
+    nodes += math.ceil(cluster.platform.system_pool.max_nodes / len(regional))
+    return nodes * facts.ADDRESSES_A_NODE + _CONTROL_PLANE_ADDRESSES
+
+
+def _way_out(aws: Aws, vpc: str, subnet: str) -> Iterator[Finding]:
+    call = "ec2:DescribeRouteTables"
+    tables = _filtered(aws, call, "association.subnet-id", [subnet])
+    if not tables:
+        # A subnet without a table of its own has the VPC's.
+        ours = _filtered(aws, call, "vpc-id", [vpc])
+        tables = [t for t in ours if any(a.get("Main") for a in t.get("Associations", ()))]
+    routes = [route for table in tables for route in table.get("Routes", ())]
+    if not any(
+        route.get("DestinationCidrBlock") == "0.0.0.0/0" and route.get("State") == "active"
+        for route in routes
+    ):
+        yield failed(
+            f"{subnet} has no active route to 0.0.0.0/0: nodes reach no registry",
+            "add a route to a NAT or transit gateway",
+        )
+
+
+def gateway(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
+    """Look for the transit gateway that a new network is attached to."""
+    network = cluster.platform.network
+    if not isinstance(network, NewNetwork) or network.transit_gateway is None:
+        return
+    name = network.transit_gateway.id
+    answer = aws.ask("ec2:DescribeTransitGateways", TransitGatewayIds=[name])
+    state = answer["TransitGateways"][0]["State"] if answer and answer["TransitGateways"] else None
+    if state is None:
+        yield failed(f"{name} is neither in this account nor shared with it")
+    elif state != "available":
+        yield failed(f"{name} is {state}")
+    else:
+        yield ok(f"{name} is available")
+
+
+def image(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
+    """Look for the images of the nodes among EKS' public parameters."""
+    minor = cluster.platform.kubernetes
+    system = _CPU[cluster.platform.system_pool.architecture]
+    wanted: set[tuple[str, str, str | None]] = {("standard", system, None)}
+    for pool in cluster.pools:
+        cpu = _CPU[MACHINES[pool.instance_type].architecture]
+        wanted.add(("nvidia", cpu, pool.ami_release))
+    for kind, cpu, release in sorted(wanted, key=str):
+        # A release's folder has the image's name, whose end is the day of the release.
+        folder = "recommended"
+        if release is not None:
+            day = release.rpartition("-")[2]
+            folder = f"amazon-eks-node-al2023-{cpu}-{kind}-{minor}-v{day}"
+        path = _IMAGE.format(minor=minor, cpu=cpu, kind=kind, release=folder)
+        answer = aws.ask("ssm:GetParameter", Name=f"{path}/image_id")
+        if answer is None:
+            yield failed(f"EKS has no image {kind} {cpu} of {minor}, release {release or 'newest'}")
+        else:
+            yield ok(f"{answer['Parameter']['Value']} is the image {kind} {cpu} of {minor}")
+
+
+def kubernetes(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
+    """Look for the minor and for the add-ons' versions among those that EKS offers."""
+    minor, platform = cluster.platform.kubernetes, cluster.platform
+    answer = aws.ask("eks:DescribeClusterVersions", clusterVersions=[minor])
+    listed = answer["clusterVersions"] if answer else []
+    status = str(listed[0].get("versionStatus") or listed[0].get("status", "")) if listed else ""
+    if not listed or status.upper() == "UNSUPPORTED":
+        yield failed(f"EKS does not offer Kubernetes {minor} for new clusters")
+    elif status.upper() == "EXTENDED_SUPPORT" and platform.support == "standard":
+        yield failed(
+            f"Kubernetes {minor} has extended support alone, and platform.support is 'standard'",
+            "choose a newer minor, or `support: extended`, at its price",
+        )
+    else:
+        yield ok(f"EKS offers Kubernetes {minor}: {status.lower().replace('_', ' ')}")
+    for addon in addons(cluster):
+        yield _addon(aws, addon, minor, platform.addon_versions.get(addon.name))
+
+
+def _addon(aws: Aws, addon: facts.Addon, minor: str, chosen: str | None) -> Finding:
+    version = chosen or addon.versions.get(minor)
+    answer = aws.ask(
+        "eks:DescribeAddonVersions", addonName=addon.name, kubernetesVersion=minor
+    ) or {"addons": []}
+    offered = [v["addonVersion"] for a in answer["addons"] for v in a["addonVersions"]]
+    if not offered:
+        return failed(f"EKS does not offer the add-on {addon.name} for {minor}")
+    if version in (None, "default") or version in offered:
+        return ok(f"{addon.name} {version or 'by default'} is offered")
+    return failed(
+        f"{addon.name} {version} is not offered for {minor} any more; newest: {offered[0]}",
+        f"set platform.addon_versions.{addon.name} to one that is, or to 'default'",
+    )
+
+
+def addons(cluster: AwsCluster) -> list[facts.Addon]:
+    """Return the add-ons that a stack installs."""
+    drivers = {LustreFileSystem: facts.FSX_CSI, ElasticFileSystem: facts.EFS_CSI}
+    kinds = {type(row) for row in cluster.platform.storage}
+    return [
+        facts.POD_IDENTITY_AGENT,
+        facts.KUBE_PROXY,
+        facts.VPC_CNI,
+        facts.COREDNS,
+        facts.NODE_MONITORING_AGENT,
+        *(driver for kind, driver in drivers.items() if kind in kinds),
+    ]
+
+
+def names(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
+    """Look for what has a name already that the stack gives."""
+    wanted = wanted_names(cluster)
+    taken = [
+        f"{what} {name}"
+        for what, look in _LOOKS.items()
+        for name in sorted(set(wanted[what]) & look(aws, wanted[what]))
+    ]
+    for name in taken:
+        yield failed(f"there is already the {name}", _left_over(name))
+    if not taken:
+        yield ok(f"none of {sum(map(len, wanted.values()))} names is taken")
+
+
+def _left_over(name: str) -> str:
+    if name.startswith("log group"):
+        return (
+            "an earlier cluster of this name left it: keep what you need of it, then `aws logs "
+            f"delete-log-group --log-group-name {name.removeprefix('log group ')}`"
+        )
+    return ""
+
+
+def wanted_names(cluster: AwsCluster) -> dict[str, list[str]]:
+    """Return the names that a stack gives to what has one name in an account or a region."""
+    platform, name = cluster.platform, cluster.name
+    accounts = [a.service_account for a in addons(cluster) if a.service_account is not None]
+    parts = [
+        ("eks",),
+        ("nodes",),
+        *((account,) for account in accounts),
+        *((access.namespace, "default") for access in platform.s3_access),
+    ]
+    pools = [SYSTEM, *(pool.name for pool in cluster.pools)]
+    return {
+        "EKS cluster": [name],
+        "log group": [f"/aws/eks/{name}/cluster"],
+        "key alias": [f"alias/{physical_name(name, 'eks-secrets', limit=facts.KEY_ALIAS)}"],
+        "role": [
+            physical_name(name, platform.region, *part, limit=facts.ROLE_NAME) for part in parts
+        ],
+        "launch template": [
+            physical_name(name, pool, limit=facts.LAUNCH_TEMPLATE_NAME) for pool in pools
+        ],
+        "placement group": [
+            physical_name(name, pool.name, limit=facts.PLACEMENT_GROUP_NAME)
+            for pool in cluster.pools
+            if isinstance(pool.placement_group, NewPlacementGroup)
+        ],
+        "EFS creation token": [
+            physical_name(name, row.name, limit=facts.CREATION_TOKEN)
+            for row in platform.storage
+            if isinstance(row, ElasticFileSystem)
+        ],
+        "pull-through prefix": [cache.prefix for cache in platform.image_caches],
+    }
+
+
+def _clusters(aws: Aws, names: list[str]) -> set[str]:
+    return {name for name in names if aws.ask("eks:DescribeCluster", name=name)}
+
+
+def _log_groups(aws: Aws, names: list[str]) -> set[str]:
+    [name] = names
+    answer = aws.require("logs:DescribeLogGroups", logGroupNamePrefix=name)
+    return {group["logGroupName"] for group in answer.get("logGroups", ())}
+
+
+def _aliases(aws: Aws, _: list[str]) -> set[str]:
+    return {alias["AliasName"] for alias in aws.require("kms:ListAliases")["Aliases"]}
+
+
+def _roles(aws: Aws, names: list[str]) -> set[str]:
+    return {name for name in names if aws.ask("iam:GetRole", RoleName=name)}
+
+
+def _templates(aws: Aws, names: list[str]) -> set[str]:
+    items = _filtered(aws, "ec2:DescribeLaunchTemplates", "launch-template-name", names)
+    return {item["LaunchTemplateName"] for item in items}
+
+
+def _groups(aws: Aws, names: list[str]) -> set[str]:
+    if not names:
+        return set()
+    items = _filtered(aws, "ec2:DescribePlacementGroups", "group-name", names)
+    return {item["GroupName"] for item in items}
+
+
+def _tokens(aws: Aws, names: list[str]) -> set[str]:
+    return {
+        name
+        for name in names
+        if (aws.ask("efs:DescribeFileSystems", CreationToken=name) or {}).get("FileSystems")
+    }
+
+
+def _prefixes(aws: Aws, names: list[str]) -> set[str]:
+    if not names:
+        return set()
+    answer = aws.ask("ecr:DescribePullThroughCacheRules") or {}
+    return {rule["ecrRepositoryPrefix"] for rule in answer.get("pullThroughCacheRules", ())}
+
+
+_LOOKS = {
+    "EKS cluster": _clusters,
+    "log group": _log_groups,
+    "key alias": _aliases,
+    "role": _roles,
+    "launch template": _templates,
+    "placement group": _groups,
+    "EFS creation token": _tokens,
+    "pull-through prefix": _prefixes,
+}
+
+
+def principals(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
+    """Look for the roles and users of the stack's own account."""
+    platform = cluster.platform
+    named = [*platform.administrators, *platform.researchers]
+    named += [arn for arns in platform.members.values() for arn in arns]
+    own = [arn for arn in dict.fromkeys(named) if arn.split(":")[4] == platform.account]
+    absent = [arn for arn in own if not _exists(aws, arn)]
+    for arn in absent:
+        yield failed(f"{arn} does not exist")
+    if not absent:
+        yield ok(f"{len(own)} roles and users exist")
+
+
+def _exists(aws: Aws, arn: str) -> bool:
+    name = arn.rpartition("/")[2]
+    if ":role/" in arn:
+        return aws.ask("iam:GetRole", RoleName=name) is not None
+    return aws.ask("iam:GetUser", UserName=name) is not None
+
+
+def buckets(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
+    """Look for the buckets of jobs, in the stack's region."""
+    named = {b.name for access in cluster.platform.s3_access for b in access.buckets}
+    region = cluster.platform.region
+    for name in sorted(named):
+        answer = aws.ask("s3:HeadBucket", Bucket=name)
+        if answer is None:
+            yield failed(f"there is no bucket {name}")
+            continue
+        place = answer["ResponseMetadata"]["HTTPHeaders"].get("x-amz-bucket-region", region)
+        if place == region:
+            yield ok(f"bucket {name} is in {region}")
+        else:
+            yield failed(f"bucket {name} is in {place}: each read leaves the region, and is paid")
+
+
+def secrets(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
+    """Look for the secrets by which ECR logs in to registries; their content is not read."""
+    for cache in cluster.platform.image_caches:
+        if cache.secret_arn is None:
+            continue
+        if aws.ask("secretsmanager:DescribeSecret", SecretId=cache.secret_arn) is None:
+            yield failed(f"{cache.registry}: there is no secret {cache.secret_arn}")
+        else:
+            yield ok(f"{cache.registry}: its secret is there")
+
+
+ASKER = Asker(
+    opened=opened,
+    checks={
+        "account": account,
+        "permissions": permissions,
+        "quota": quota,
+        "networks": networks,
+        "zones": zones,
+        "reservation": reservation,
+        "placement": placement,
+        "subnets": subnets,
+        "gateway": gateway,
+        "image": image,
+        "kubernetes": kubernetes,
+        "names": names,
+        "principals": principals,
+        "buckets": buckets,
+        "secrets": secrets,
+    },
+)

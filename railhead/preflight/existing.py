@@ -1,0 +1,365 @@
+"""Questions to a cluster that is there: its nodes, what runs on them, and what others installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from railhead.base.errors import RefusedError
+from railhead.base.finding import Finding
+from railhead.base.names import TRAINING_LABEL
+from railhead.catalog.versions import COMBINATIONS
+from railhead.config.live import MANAGED, described, require_own, target
+from railhead.config.served import addons, unserved
+from railhead.kube import nodes
+from railhead.kube.errors import ApiError
+from railhead.kube.published import find_contract
+from railhead.platform.existing.model import ExistingCluster
+from railhead.platform.registry import platform_of
+from railhead.preflight.check import Asker, failed, ok, unknown
+from railhead.preflight.reading import Kubernetes
+
+Object = Mapping[str, Any]
+
+# How a distribution's kubelet ends its version (rke2, k3s and k0s, their releases); kubeadm's and
+# a managed cluster's end otherwise or not at all.
+_SUFFIXES = {"rke2": "+rke2", "k3s": "+k3s", "k0s": "+k0s"}
+# canonical/microk8s: on each of its nodes.
+_MICROK8S = "microk8s.io/cluster"
+# gpu-feature-discovery's label of the loaded driver.
+_DRIVER = "nvidia.com/cuda.driver-version.full"
+# What Node Feature Discovery reads of a node (nfd v0.18, api/nfd/v1alpha1 and source/kernel).
+_FEATURES = "/apis/nfd.k8s-sigs.io/v1alpha1/nodefeatures"
+_NODE_NAME = "nfd.node.kubernetes.io/node-name"
+_MODULES = "kernel.loadedmodule"
+_GROUPS = {
+    "kueue": "kueue.x-k8s.io",
+    "jobset": "jobset.x-k8s.io",
+    "kubeflow-trainer": "trainer.kubeflow.org",
+}
+_NFD_GROUP = "nfd.k8s-sigs.io"
+_RELEASE = "meta.helm.sh/release-"
+
+
+@contextmanager
+def opened(cluster: ExistingCluster) -> Iterator[Kubernetes]:
+    """Yield who asks a stack's cluster.
+
+    Raises:
+        PrerequisiteError: there is no kubeconfig.
+        UnreachableError: the cluster does not answer.
+    """
+    client = Kubernetes(target(cluster))
+    try:
+        nodes.live_minor(client)
+        yield client
+    finally:
+        client.close()
+
+
+def identity(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
+    """Ask whether it is the stack's cluster, and whether a stack is up in it."""
+    try:
+        require_own(cluster, client)
+    except RefusedError as error:
+        yield failed(error.problem, error.remedy)
+    there = find_contract(client)
+    if there is None:
+        yield ok(f"no stack is up in {client.server}")
+    else:
+        yield failed(
+            f"the stack {there.cluster} is up in {client.server} already",
+            "`railhead config verify` and `railhead drift` are for a stack that is up",
+        )
+
+
+def kubernetes(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
+    """Compare the API server's minor with what the stack's versions serve."""
+    minor = nodes.live_minor(client)
+    if wrong := unserved(cluster, minor):
+        yield failed(wrong)
+    else:
+        yield ok(f"Kubernetes {minor} is served by versions {cluster.versions!r}")
+
+
+def pools(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
+    """Compare the nodes with the pools."""
+    for pool in nodes.verify(described(cluster), nodes.live(client)):
+        if lines := pool.lines():
+            yield failed("; ".join(lines))
+        else:
+            yield ok(f"pool {pool.promise.pool}: {len(pool.nodes)} nodes, as promised")
+
+
+def _members(client: Kubernetes, cluster: ExistingCluster) -> list[Object]:
+    """Return the nodes of the stack's pools."""
+    return [
+        node
+        for node in nodes.live(client)
+        if any(
+            pool.node_selector.items() <= (node["metadata"].get("labels") or {}).items()
+            for pool in cluster.pools
+        )
+    ]
+
+
+def _named(members: list[Object]) -> str:
+    names = [str(node["metadata"]["name"]) for node in members]
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ", ".join(names[:5]) + more
+
+
+def distribution(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
+    """Compare the nodes' kubelets with the stack's distribution."""
+    chosen = cluster.platform.distribution
+    others: dict[str, list[Object]] = {}
+    members = _members(client, cluster)
+    for node in members:
+        if (name := _distribution(node)) != chosen:
+            others.setdefault(name, []).append(node)
+    for name, wrong in others.items():
+        yield failed(f"{_named(wrong)}: kubelet is of {name}, and platform.distribution {chosen!r}")
+    if members and not others:
+        yield ok(f"{len(members)} kubelets are of {chosen}, as far as their versions tell")
+
+
+def _distribution(node: Object) -> str:
+    version = node["status"]["nodeInfo"]["kubeletVersion"]
+    if _MICROK8S in (node["metadata"].get("labels") or {}):
+        return "microk8s"
+    return next((name for name, end in _SUFFIXES.items() if end in version), "kubeadm")
+
+
+def kubelet(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
+    """Compare kubelet's directory with the one that DaemonSets of the cluster mount.
+
+    Any CSI driver's node plugin and device plugin mounts a directory below it.
+    """
+    expected = platform_of(cluster).node_paths(cluster).kubelet
+    used: dict[str, list[str]] = {}
+    for item in client.list("/apis/apps/v1/daemonsets"):
+        for volume in item["spec"]["template"]["spec"].get("volumes") or ():
+            path = str((volume.get("hostPath") or {}).get("path", ""))
+            for below in ("/plugins", "/pods", "/device-plugins"):
+                if "kubelet" in path and below in path:
+                    used.setdefault(path.partition(below)[0], []).append(item["metadata"]["name"])
+    for path in sorted(used.keys() - {expected}):
+        users = ", ".join(sorted(set(used[path])))
+        yield failed(f"{users} mount {path}, and the stack takes kubelet to be in {expected}")
+    if expected in used and len(used) == 1:
+        yield ok(f"{', '.join(sorted(set(used[expected])))} mount {expected}")
+    if not used:
+        yield unknown("no DaemonSet mounts kubelet's directory, which its API does not tell")
+
+
+def runtime(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
+    """Look for containerd, and for one that has CDI on where the host brings the toolkit."""
+    host = cluster.gpu_operator is not None and cluster.gpu_operator.toolkit == "host"
+    members = _members(client, cluster)
+    versions: dict[str, list[Object]] = {}
+    for node in members:
+        version = node["status"]["nodeInfo"]["containerRuntimeVersion"]
+        versions.setdefault(version, []).append(node)
+    for version, having in sorted(versions.items()):
+        if not version.startswith("containerd://"):
+            yield failed(f"{_named(having)}: the runtime is {version}, the stack's is containerd")
+        elif host and version.startswith("containerd://1."):
+            yield unknown(
+                f"{_named(having)}: {version} has CDI off by default, and tells nobody whether it "
+                "was turned on",
+                "`enable_cdi = true` in its configuration, and a restart",
+            )
+        else:
+            yield ok(f"{len(having)} nodes run {version}")
+
+
+def driver(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
+    """Look for the driver that the host is to bring."""
+    if cluster.gpu_operator is None or cluster.gpu_operator.driver != "host":
+        return
+    members = _members(client, cluster)
+    having = [n for n in members if _DRIVER in (n["metadata"].get("labels") or {})]
+    if not having:
+        yield unknown(f"no node has the label {_DRIVER}, and a driver is seen by nothing else")
+        return
+    versions = sorted({n["metadata"]["labels"][_DRIVER] for n in having})
+    lacking = [node for node in members if node not in having]
+    if lacking:
+        yield failed(f"{_named(lacking)}: without the driver that the others have")
+    else:
+        yield ok(f"{len(having)} nodes have driver {', '.join(versions)}")
+
+
+def modules(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
+    """Look for the NICs' kernel module, as Node Feature Discovery read it."""
+    if cluster.fabric.kind not in ("infiniband", "roce"):
+        return
+    try:
+        features = client.list(_FEATURES)
+    except ApiError as error:
+        if not error.not_found:
+            raise
+        features = []
+    loaded = {
+        item["metadata"]["labels"][_NODE_NAME]: item["spec"]["features"]["flags"]
+        for item in features
+        if _NODE_NAME in (item["metadata"].get("labels") or {})
+        and _MODULES in ((item["spec"].get("features") or {}).get("flags") or {})
+    }
+    if not loaded:
+        yield unknown("Node Feature Discovery does not run here, and modules are seen by no other")
+        return
+    for node in _members(client, cluster):
+        name = node["metadata"]["name"]
+        elements = loaded.get(name, {}).get(_MODULES, {}).get("elements") or {}
+        if "mlx5_core" not in elements:
+            yield failed(f"{name}: the module mlx5_core is not loaded")
+        elif cluster.gpu_operator and cluster.gpu_operator.gpudirect == "peermem":
+            yield _peermem(name, elements, cluster)
+        else:
+            yield ok(f"{name}: mlx5_core is loaded")
+
+
+def _peermem(name: str, elements: Object, cluster: ExistingCluster) -> Finding:
+    by_host = cluster.gpu_operator is not None and cluster.gpu_operator.driver == "host"
+    if by_host and "nvidia_peermem" not in elements:
+        return failed(f"{name}: nvidia_peermem is not loaded, which gpudirect: peermem needs")
+    return ok(f"{name}: mlx5_core is loaded")
+
+
+def operators(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
+    """Look for operators of others that the stack would install as well."""
+    wanted = releases(cluster)
+    served = {group["name"] for group in client.get("/apis")["groups"]}
+    found = sorted(served & wanted.keys())
+    if not found:
+        yield ok(f"nobody serves {', '.join(sorted(wanted))}")
+        return
+    definitions = client.list("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
+    for group in found:
+        owners = {_owner(item) for item in definitions if item["spec"]["group"] == group}
+        yield failed(
+            f"{group} is served already, by {', '.join(sorted(owners)) or 'an aggregated API'}; "
+            f"the stack installs {wanted[group]}"
+        )
+
+
+def _owner(item: Object) -> str:
+    notes = item["metadata"].get("annotations") or {}
+    name, namespace = notes.get(f"{_RELEASE}name"), notes.get(f"{_RELEASE}namespace")
+    return f"release {namespace}/{name}" if name else f"definition {item['metadata']['name']}"
+
+
+def releases(cluster: ExistingCluster) -> dict[str, str]:
+    """Return API group -> the release of the stack that brings it."""
+    combination, brings = COMBINATIONS[cluster.versions], {}
+    for controller in combination.controllers:
+        if controller.name != "kueue" or cluster.queueing.scheduler == "kueue":
+            brings[_GROUPS[controller.name]] = controller.name
+    for name in addons(cluster):
+        for kind in combination.addon(name).crds:
+            brings[kind.partition(".")[2].partition("/")[0]] = name
+    network = getattr(cluster.fabric, "network_operator", None)
+    if any(part is not None and part.nfd == "operator" for part in (cluster.gpu_operator, network)):
+        brings[_NFD_GROUP] = "node-feature-discovery"
+    return brings
+
+
+def storage(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
+    """Look for the storage classes of claims, and for those that the stack is to make."""
+    there = {
+        item["metadata"]["name"] for item in client.list("/apis/storage.k8s.io/v1/storageclasses")
+    }
+    nfs = cluster.platform.nfs
+    made = {row.name for row in nfs.classes} if nfs else set()
+    named = {claim.storage_class for claim in cluster.checkpoints}
+    for name in sorted(made & there):
+        yield failed(f"storage class {name} is there already, and the stack makes it")
+    for name in sorted(named - made - there):
+        have = ", ".join(sorted(there)) or "none"
+        yield failed(f"there is no storage class {name}, which claims name; there are: {have}")
+    for name in sorted(named & there - made):
+        yield ok(f"storage class {name} is there")
+
+
+def webhooks(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:  # noqa: ARG001
+    """Look for webhooks of others that no pod gets past, or that may refuse the stack's."""
+    judges = []
+    for kind in ("mutating", "validating"):
+        path = f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations"
+        for item in client.list(path):
+            for hook in item.get("webhooks") or ():
+                if _judges_pods(hook):
+                    judges.append(f"{item['metadata']['name']}/{hook['name']}")
+                    if not _answers(client, hook):
+                        yield failed(
+                            f"{judges[-1]} must pass every pod, and nothing answers for it: no pod "
+                            "starts",
+                            "repair its service, or delete its configuration",
+                        )
+    if judges:
+        yield unknown(
+            f"pods must pass {', '.join(judges)}; whether the stack's do is seen by `up` alone"
+        )
+    else:
+        yield ok("no webhook of others must pass the stack's pods")
+
+
+def _judges_pods(hook: Object) -> bool:
+    return hook.get("failurePolicy", "Fail") == "Fail" and any(
+        {"*", "CREATE"} & set(rule.get("operations") or ())
+        and {"*", ""} & set(rule.get("apiGroups") or ())
+        and {"*", "*/*", "pods"} & set(rule.get("resources") or ())
+        for rule in hook.get("rules") or ()
+    )
+
+
+def _answers(client: Kubernetes, hook: Object) -> bool:
+    service = hook["clientConfig"].get("service")
+    if service is None:
+        return True
+    slices = client.list(
+        f"/apis/discovery.k8s.io/v1/namespaces/{service['namespace']}/endpointslices",
+        selector=f"kubernetes.io/service-name={service['name']}",
+    )
+    return any(
+        (endpoint.get("conditions") or {}).get("ready") is not False
+        for item in slices
+        for endpoint in item.get("endpoints") or ()
+    )
+
+
+def names(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
+    """Look for namespaces of others that have a name of the stack's."""
+    there = {item["metadata"]["name"]: item for item in client.list("/api/v1/namespaces")}
+    wanted = {c.namespace for c in COMBINATIONS[cluster.versions].controllers}
+    taken = sorted(wanted & there.keys())
+    for name in cluster.training_namespaces:
+        labels = (there.get(name, {}).get("metadata") or {}).get("labels") or {}
+        # Those that an earlier stack left for their claims are taken over.
+        if name in there and not (MANAGED in labels and TRAINING_LABEL in labels):
+            taken.append(name)
+    for name in taken:
+        yield failed(f"namespace {name} is there already")
+    if not taken:
+        yield ok(f"none of {len(wanted) + len(cluster.training_namespaces)} namespaces is there")
+
+
+ASKER = Asker(
+    opened=opened,
+    checks={
+        "identity": identity,
+        "kubernetes": kubernetes,
+        "pools": pools,
+        "distribution": distribution,
+        "kubelet": kubelet,
+        "runtime": runtime,
+        "driver": driver,
+        "modules": modules,
+        "operators": operators,
+        "storage": storage,
+        "webhooks": webhooks,
+        "names": names,
+    },
+)

@@ -1,0 +1,481 @@
+"""Questions to Google Cloud: quotas, capacity, networks, versions, names that are taken, rights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import quote
+
+from railhead.base.finding import Finding
+from railhead.base.names import physical_name
+from railhead.machines import GKE_MACHINES, MACHINES
+from railhead.platform.gcp.facts import node_networks
+from railhead.platform.gcp.model import (
+    BucketStorage,
+    CompactPlacement,
+    FilestoreStorage,
+    FlexStart,
+    GcpCluster,
+    GcpExistingNetwork,
+    GcpNewNetwork,
+    GcpPool,
+    LustreStorage,
+    NewGpuNetworks,
+    NoPlacement,
+    OnDemand,
+    Reservation,
+    Spot,
+)
+from railhead.preflight.check import Asker, failed, ok, unknown
+from railhead.preflight.ledger import data
+from railhead.preflight.reading import Google, UnaskedError
+
+# The family of a quota (`gpu_family` of the metric below, and in the names of regions' quotas).
+_FAMILIES = {
+    "nvidia-h100-80gb": "NVIDIA_H100",
+    "nvidia-h100-mega-80gb": "NVIDIA_H100_MEGA",
+    "nvidia-h200-141gb": "NVIDIA_H200",
+    "nvidia-b200": "NVIDIA_B200",
+    "nvidia-gb200": "NVIDIA_GB200",
+}
+_BY_FAMILY = "compute.googleapis.com/gpus_per_gpu_family"
+# Resource Manager's limit of a call (projects.testIamPermissions).
+_PERMISSIONS_AT_ONCE = 100
+_ALWAYS = ("compute", "container", "iam", "cloudresourcemanager")
+
+
+@contextmanager
+def opened(cluster: GcpCluster) -> Iterator[Google]:
+    """Yield who asks Google for a stack.
+
+    Raises:
+        PrerequisiteError: there are no credentials, or Google does not accept them.
+    """
+    google = Google()
+    google.may(cluster.platform.project, ["resourcemanager.projects.get"])
+    yield google
+
+
+def _compute(
+    google: Google, cluster: GcpCluster, path: str, project: str | None = None
+) -> dict[str, Any] | None:
+    owner = project or cluster.platform.project
+    return google.get("compute", f"compute/v1/projects/{owner}{path}")
+
+
+def project(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
+    """Compare the project with the stack's."""
+    name, number = cluster.platform.project, cluster.platform.project_number
+    there = google.get("cloudresourcemanager", f"v3/projects/{name}")
+    if there is None:
+        yield failed(f"there is no project {name}, or these credentials may not see it")
+        return
+    real = there["name"].rpartition("/")[2]
+    if there.get("state") != "ACTIVE":
+        yield failed(f"project {name} is {there.get('state')}")
+    elif number is not None and number != real:
+        yield failed(f"project {name} has the number {real}, not {number}")
+    else:
+        yield ok(f"project {name} is active, its number is {real}")
+
+
+def apis(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
+    """Ask whether the APIs are enabled that the stack calls."""
+    name, wanted = cluster.platform.project, services(cluster)
+    parent = f"projects/{name}"
+    answer = google.get(
+        "serviceusage",
+        f"v1/{parent}/services:batchGet",
+        names=[f"{parent}/services/{service}" for service in wanted],
+    )
+    enabled = {
+        service["name"].rpartition("/")[2]
+        for service in (answer or {}).get("services", ())
+        if service.get("state") == "ENABLED"
+    }
+    if off := [service for service in wanted if service not in enabled]:
+        command = f"gcloud services enable {' '.join(off)} --project {name}"
+        yield failed(f"not enabled: {', '.join(off)}", f"`{command}`")
+    else:
+        yield ok(f"{len(wanted)} APIs are enabled")
+
+
+def services(cluster: GcpCluster) -> list[str]:
+    """Return the APIs that a stack calls."""
+    parts = _parts(cluster)
+    needs = {
+        "file": parts["filestore"],
+        "lustre": parts["lustre"],
+        "servicenetworking": parts["service-access"],
+        "storage": parts["bucket"],
+        "dns": parts["storage-names"],
+    }
+    named = [*_ALWAYS, *(service for service, needed in needs.items() if needed)]
+    return [f"{service}.googleapis.com" for service in named]
+
+
+def _parts(cluster: GcpCluster) -> dict[str, bool]:
+    """Return which parts of the table of permissions a stack needs."""
+    platform = cluster.platform
+    network, kinds = platform.network, {type(row) for row in platform.storage}
+    own = isinstance(network, GcpNewNetwork)
+    return {
+        "always": True,
+        "network": own,
+        "gpu-networks": isinstance(platform.gpu_networks, NewGpuNetworks),
+        "placement": any(_own_policy(pool) for pool in cluster.pools),
+        "service-access": isinstance(network, GcpNewNetwork)
+        and network.google_services is not None,
+        "filestore": FilestoreStorage in kinds,
+        "lustre": LustreStorage in kinds,
+        "bucket": BucketStorage in kinds,
+        "storage-names": own and BucketStorage in kinds and cluster.network_policy.enabled,
+    }
+
+
+def _own_policy(pool: GcpPool) -> bool:
+    return not isinstance(pool.placement, NoPlacement) and pool.placement.policy is None
+
+
+def rights(cluster: GcpCluster) -> list[str]:
+    """Return the permissions that `up` and `destroy` of a stack need."""
+    table: Mapping[str, list[str]] = data("gcp.rights")
+    parts = _parts(cluster)
+    return sorted({right for part, wanted in parts.items() if wanted for right in table[part]})
+
+
+def permissions(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
+    """Test the permissions that `up` and `destroy` need."""
+    wanted = rights(cluster)
+    have: set[str] = set()
+    for at in range(0, len(wanted), _PERMISSIONS_AT_ONCE):
+        have |= google.may(cluster.platform.project, wanted[at : at + _PERMISSIONS_AT_ONCE])
+    if lacking := [right for right in wanted if right not in have]:
+        yield failed(f"these credentials lack {', '.join(lacking)}")
+    else:
+        yield ok(f"these credentials have all {len(wanted)} permissions")
+
+
+def quota(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
+    """Compare the quotas of GPUs with what pools without a reservation add."""
+    on_demand = _gpus(cluster, OnDemand)
+    if on_demand:
+        yield from _by_family(google, cluster, on_demand)
+    # Flex-start draws the preemptible quota too.
+    preemptible = _gpus(cluster, Spot, FlexStart)
+    if preemptible:
+        region = _compute(google, cluster, f"/regions/{cluster.platform.region}") or {}
+        quotas = {row["metric"]: row for row in region.get("quotas", ())}
+        for family, need in preemptible.items():
+            yield _room(f"PREEMPTIBLE_{family}_GPUS", quotas, need)
+
+
+def _gpus(cluster: GcpCluster, *kinds: type) -> dict[str, int]:
+    """Return family -> GPUs of the pools with such capacity."""
+    need: dict[str, int] = {}
+    for pool in cluster.pools:
+        if isinstance(pool.capacity, kinds):
+            family = _FAMILIES.get(GKE_MACHINES[pool.instance_type].accelerator, "of no family")
+            need[family] = need.get(family, 0) + pool.nodes * MACHINES[pool.instance_type].gpus
+    return need
+
+
+def _room(metric: str, quotas: Mapping[str, Mapping[str, Any]], need: int) -> Finding:
+    row = quotas.get(metric)
+    if row is None:
+        return unknown(f"{metric}: Google names no such quota here; look in the console")
+    limit, used = int(row["limit"]), int(row["usage"])
+    text = f"{metric}: {limit}, {used} in use, {need} to come"
+    if used + need <= limit:
+        return ok(text)
+    return failed(text, f"request {used + need} of {metric} in the console, IAM & Admin, Quotas")
+
+
+def _by_family(google: Google, cluster: GcpCluster, need: Mapping[str, int]) -> Iterator[Finding]:
+    metric = quote(_BY_FAMILY, safe="")
+    path = (
+        f"v1beta1/projects/{cluster.platform.project}/services/compute.googleapis.com/"
+        f"consumerQuotaMetrics/{metric}"
+    )
+    answer = google.get("serviceusage", path, view="FULL") or {}
+    limits = {
+        (bucket["dimensions"].get("region"), bucket["dimensions"].get("gpu_family")): bucket
+        for limit in answer.get("consumerQuotaLimits", ())
+        for bucket in limit.get("quotaBuckets", ())
+        if "dimensions" in bucket
+    }
+    for family, gpus in need.items():
+        bucket = limits.get((cluster.platform.region, family))
+        if bucket is None:
+            yield unknown(f"{_BY_FAMILY} of {family}: Google names none; look in the console")
+        elif -1 < int(bucket["effectiveLimit"]) < gpus:
+            text = f"{_BY_FAMILY} of {family}: {bucket['effectiveLimit']}, {gpus} to come"
+            yield failed(text, f"request {gpus} in the console, IAM & Admin, Quotas")
+        else:
+            yield ok(f"{_BY_FAMILY} of {family}: {bucket['effectiveLimit']}, {gpus} to come")
+
+
+def networks(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
+    """Compare the project's quotas of networks with what the stack makes."""
+    wanted = wanted_names(cluster)
+    need = {
+        "NETWORKS": len(wanted["network"]),
+        "SUBNETWORKS": len(wanted["subnetwork"]),
+        "FIREWALLS": len(wanted["firewall rule"]),
+        "ROUTERS": len(wanted["router"]),
+    }
+    there = _compute(google, cluster, "") or {}
+    quotas = {row["metric"]: row for row in there.get("quotas", ())}
+    for metric, count in need.items():
+        if count:
+            yield _room(metric, quotas, count)
+
+
+def zone(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
+    """Ask the zone for machine types and for the profile of RDMA networks."""
+    place, system = cluster.platform.zone, cluster.platform.system_pool
+    types = {(pool.instance_type, place) for pool in cluster.pools}
+    types |= {(system.machine_type, where) for where in system.zones or (place,)}
+    for kind, where in sorted(types):
+        if _compute(google, cluster, f"/zones/{where}/machineTypes/{kind}") is None:
+            yield failed(f"{where} has no {kind}")
+        else:
+            yield ok(f"{where} has {kind}")
+    if not isinstance(cluster.platform.gpu_networks, NewGpuNetworks):
+        return
+    profiles = {GKE_MACHINES[pool.instance_type].network_profile for pool in cluster.pools}
+    for profile in sorted(filter(None, profiles)):
+        name = f"{place}-{profile}"
+        if _compute(google, cluster, f"/global/networkProfiles/{name}") is None:
+            yield failed(f"there is no network profile {name}: RDMA NICs get no network in {place}")
+        else:
+            yield ok(f"network profile {name} is there")
+
+
+def reservation(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
+    """Compare each reservation with its pool."""
+    for pool in cluster.pools:
+        capacity = pool.capacity
+        if not isinstance(capacity, Reservation):
+            continue
+        path = f"/zones/{cluster.platform.zone}/reservations/{capacity.name}"
+        there = _compute(google, cluster, path, capacity.project)
+        if there is None:
+            yield failed(
+                f"pool {pool.name}: there is no reservation {capacity.name} in "
+                f"{cluster.platform.zone}"
+            )
+            continue
+        if wrong := _unfit(pool, there):
+            yield failed(f"pool {pool.name}: reservation {capacity.name} {wrong}")
+        else:
+            count = there["specificReservation"]["count"]
+            yield ok(f"pool {pool.name}: reservation {capacity.name} is ready, {count} machines")
+        if capacity.block and (
+            wrong := _block(google, cluster, f"{path}/reservationBlocks/{capacity.block}", pool)
+        ):
+            yield failed(f"block {capacity.block} of {capacity.name} {wrong}")
+
+
+def _block(google: Google, cluster: GcpCluster, path: str, pool: GcpPool) -> str:
+    answer = _compute(google, cluster, path, getattr(pool.capacity, "project", None))
+    if answer is None:
+        return "is not there"
+    there = answer["resource"]
+    used = int(there.get("inUseCount", 0))
+    if int(there["count"]) - used < pool.nodes:
+        return f"has {there['count']} machines, {used} in use, {pool.nodes} are needed"
+    return ""
+
+
+def _unfit(pool: GcpPool, there: Mapping[str, Any]) -> str:
+    specific = there.get("specificReservation") or {}
+    kind = (specific.get("instanceProperties") or {}).get("machineType")
+    count, used = int(specific.get("count", 0)), int(specific.get("inUseCount", 0))
+    if there["status"] != "READY":
+        return f"is {there['status']}"
+    if kind != pool.instance_type:
+        return f"is of {kind}, and the pool of {pool.instance_type}"
+    if not there.get("specificReservationRequired"):
+        return "is open to all: make it with --require-specific-reservation"
+    if count - used < pool.nodes:
+        return f"has {count} machines, {used} in use, {pool.nodes} are needed"
+    return _policy(pool, there.get("resourcePolicies") or {})
+
+
+def _policy(pool: GcpPool, policies: Mapping[str, str]) -> str:
+    """Return why the placement does not fit that with which the reservation was made."""
+    made_with = {policy.rpartition("/")[2] for policy in policies.values()}
+    own = getattr(pool.placement, "policy", None)
+    if isinstance(pool.placement, CompactPlacement) and own not in made_with:
+        named = ", ".join(sorted(made_with)) or "no policy"
+        return f"was made with {named}, and the pool has {own or 'a policy of its own'}"
+    return ""
+
+
+def placement(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
+    """Look for the placement policies that pools name."""
+    for pool in cluster.pools:
+        name = getattr(pool.placement, "policy", None)
+        if name is None:
+            continue
+        path = f"/regions/{cluster.platform.region}/resourcePolicies/{name}"
+        if _compute(google, cluster, path) is None:
+            yield failed(f"pool {pool.name}: there is no placement policy {name}")
+        else:
+            yield ok(f"pool {pool.name}: placement policy {name} is there")
+
+
+def subnets(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
+    """Compare a network that is there with what the stack takes from it."""
+    network = cluster.platform.network
+    if not isinstance(network, GcpExistingNetwork):
+        return
+    path = f"/regions/{cluster.platform.region}/subnetworks/{network.subnetwork}"
+    there = _compute(google, cluster, path, network.project)
+    if there is None:
+        yield failed(f"there is no subnet {network.subnetwork} in {cluster.platform.region}")
+        return
+    if there["network"].rpartition("/")[2] != network.network:
+        yield failed(f"subnet {network.subnetwork} is of {there['network']}")
+    ranges = {row["rangeName"] for row in there.get("secondaryIpRanges", ())}
+    for wanted in (network.pods_range, network.services_range):
+        if wanted not in ranges:
+            yield failed(f"subnet {network.subnetwork} has no range {wanted}")
+    if not there.get("privateIpGoogleAccess"):
+        yield failed(f"subnet {network.subnetwork} has no Private Google Access")
+    yield ok(f"subnet {network.subnetwork} is {there['ipCidrRange']}")
+
+
+def kubernetes(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
+    """Look for the stack's version among those of its channel."""
+    platform = cluster.platform
+    path = f"v1/projects/{platform.project}/locations/{_location(cluster)}/serverConfig"
+    answer = google.get("container", path) or {}
+    channel = platform.release_channel.upper()
+    served = [
+        version
+        for row in answer.get("channels", ())
+        if row["channel"] == channel
+        for version in row.get("validVersions", ())
+    ]
+    wanted = platform.kubernetes
+    if not served:
+        yield failed(f"GKE has no channel {channel} in {_location(cluster)}")
+    elif wanted and not any(f"{version}.".startswith(f"{wanted}.") for version in served):
+        yield failed(f"channel {channel} has no {wanted}; it has {', '.join(served)}")
+    else:
+        yield ok(f"channel {channel} has {wanted or 'a default'}")
+
+
+def _location(cluster: GcpCluster) -> str:
+    platform = cluster.platform
+    return platform.region if platform.availability == "regional" else platform.zone
+
+
+def names(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
+    """Look for what has a name already that the stack gives."""
+    for what, wanted in wanted_names(cluster).items():
+        for name in wanted:
+            try:
+                taken = _there(google, cluster, what, name)
+            except UnaskedError as error:
+                # A bucket of somebody else's is one of them.
+                yield unknown(f"whether the {what} {name} is there: {error.problem}", error.remedy)
+            else:
+                yield failed(f"there is already the {what} {name}") if taken else ok(name)
+
+
+def _there(google: Google, cluster: GcpCluster, what: str, name: str) -> bool:
+    platform = cluster.platform
+    account = f"{name}@{platform.project}.iam.gserviceaccount.com"
+    own, region = f"projects/{platform.project}", f"/regions/{platform.region}"
+    places = {
+        "network": ("compute", f"compute/v1/{own}/global/networks/{name}"),
+        "subnetwork": ("compute", f"compute/v1/{own}{region}/subnetworks/{name}"),
+        "firewall rule": ("compute", f"compute/v1/{own}/global/firewalls/{name}"),
+        "router": ("compute", f"compute/v1/{own}{region}/routers/{name}"),
+        "address range": ("compute", f"compute/v1/{own}/global/addresses/{name}"),
+        "placement policy": ("compute", f"compute/v1/{own}{region}/resourcePolicies/{name}"),
+        "GKE cluster": ("container", f"v1/{own}/locations/{_location(cluster)}/clusters/{name}"),
+        "service account": ("iam", f"v1/{own}/serviceAccounts/{account}"),
+        "DNS zone": ("dns", f"dns/v1/{own}/managedZones/{name}"),
+        "Lustre instance": ("lustre", f"v1/{own}/locations/{platform.zone}/instances/{name}"),
+        "zonal Filestore": ("file", f"v1/{own}/locations/{platform.zone}/instances/{name}"),
+        "regional Filestore": ("file", f"v1/{own}/locations/{platform.region}/instances/{name}"),
+        "bucket": ("storage", f"storage/v1/b/{name}"),
+    }
+    return google.get(*places[what]) is not None
+
+
+def wanted_names(cluster: GcpCluster) -> dict[str, list[str]]:
+    """Return the names that a stack gives to what has one name in a project or in the world."""
+    name, platform, parts = cluster.name, cluster.platform, _parts(cluster)
+    filestores = [row for row in platform.storage if isinstance(row, FilestoreStorage)]
+    own, access, gpu = parts["network"], parts["service-access"], _gpu_networks(cluster)
+
+    def if_(condition: bool, *ends: str) -> list[str]:
+        return [physical_name(name, end) for end in ends] if condition else []
+
+    return {
+        "GKE cluster": [physical_name(name, limit=40)],
+        "service account": [physical_name(name, "nodes", limit=30)],
+        "network": if_(own, "net") + gpu["network"],
+        "subnetwork": if_(own, "nodes") + gpu["subnetwork"],
+        "firewall rule": if_(own, "internal") + if_(access, "lustre") + gpu["firewall rule"],
+        "router": if_(own, "router"),
+        "address range": if_(access, "services"),
+        "placement policy": [
+            physical_name(name, pool.name, "placement")
+            for pool in cluster.pools
+            if _own_policy(pool)
+        ],
+        "DNS zone": if_(parts["storage-names"], "storage-names"),
+        "Lustre instance": [
+            physical_name(name, row.name)
+            for row in platform.storage
+            if isinstance(row, LustreStorage)
+        ],
+        "zonal Filestore": [
+            physical_name(name, row.name) for row in filestores if row.tier == "zonal"
+        ],
+        "regional Filestore": [
+            physical_name(name, row.name) for row in filestores if row.tier == "regional"
+        ],
+        "bucket": [row.bucket for row in platform.storage if isinstance(row, BucketStorage)],
+    }
+
+
+def _gpu_networks(cluster: GcpCluster) -> dict[str, list[str]]:
+    made: dict[str, list[str]] = {"network": [], "subnetwork": [], "firewall rule": []}
+    pools = [pool for pool in cluster.pools if pool.networking == "additional-networks"]
+    if not pools or not isinstance(cluster.platform.gpu_networks, NewGpuNetworks):
+        return made
+    nics = node_networks(MACHINES[pools[0].instance_type])
+    for nic in nics:
+        made["subnetwork"].append(physical_name(cluster.name, nic.name))
+        if nic.device == "NetDevice":
+            made["network"].append(physical_name(cluster.name, nic.name))
+            made["firewall rule"].append(physical_name(cluster.name, nic.name, "internal"))
+    if any(nic.device == "RDMA" for nic in nics):
+        made["network"].append(physical_name(cluster.name, "rdma"))
+    return made
+
+
+ASKER = Asker(
+    opened=opened,
+    checks={
+        "project": project,
+        "apis": apis,
+        "permissions": permissions,
+        "quota": quota,
+        "networks": networks,
+        "zone": zone,
+        "reservation": reservation,
+        "placement": placement,
+        "subnets": subnets,
+        "kubernetes": kubernetes,
+        "names": names,
+    },
+)

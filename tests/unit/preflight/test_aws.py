@@ -1,0 +1,507 @@
+"""Every row of the ledger of AWS, asked of moto's server over HTTP, and failed once at least."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import botocore.session
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from railhead import config
+from railhead.base.errors import ExitCode
+from railhead.cli import app
+from railhead.platform.aws import facts
+from railhead.platform.aws.model import AwsCluster
+from railhead.preflight import aws as checks
+from railhead.preflight.ledger import ledger
+from railhead.preflight.reading import Aws, UnaskedError
+from tests.unit.preflight.moto_more import ANSWERS, serving
+
+pytestmark = pytest.mark.slow
+REPO = Path(__file__).resolve().parents[3]
+ROWS = {row.id: row for row in ledger("aws") if row.proof == "call"}
+REGION, ACCOUNT = "us-east-2", "123456789012"
+PROD, BLOCK = "aws-p5-prod", "aws-p5en-block"
+Raw = dict[str, Any]
+
+
+def section(stack: str) -> Raw:
+    text = (REPO / f"stacks/Pulumi.{stack}.yaml").read_text()
+    # One region, so that one world is enough.
+    data = yaml.safe_load(text.replace("us-west-2", REGION))
+    found: Raw = data["config"]["railhead:cluster"]
+    return found
+
+
+def reserved(kind: str, count: int, **more: Any) -> Raw:
+    return {
+        "CapacityReservations": [
+            {
+                "State": "active",
+                "InstanceType": kind,
+                "AvailabilityZone": f"{REGION}a",
+                "TotalInstanceCount": count,
+                "AvailableInstanceCount": count,
+                **more,
+            }
+        ]
+    }
+
+
+WINDOW = {
+    "StartDate": datetime.fromisoformat("2026-12-07T11:30:00+00:00"),
+    "EndDate": datetime.fromisoformat("2026-12-21T11:30:00+00:00"),
+}
+
+
+def good() -> Raw:
+    """Return the answers of an account in which everything is as both stacks take it to be."""
+
+    def block_or_reservation(request: Any) -> Raw:
+        [name] = request._get_param("CapacityReservationIds")
+        if name.startswith("cr-0b"):
+            return reserved("p5en.48xlarge", 4, State="scheduled", **WINDOW)
+        return reserved("p5.48xlarge", 16)
+
+    return {
+        "reservations": block_or_reservation,
+        "placement groups": {"PlacementGroups": []},
+        "cluster versions": {
+            "clusterVersions": [{"clusterVersion": "1.35", "versionStatus": "STANDARD_SUPPORT"}]
+        },
+        "addon versions": lambda request: {
+            "addons": [
+                {
+                    "addonName": request._get_param("addonName"),
+                    "addonVersions": [
+                        {"addonVersion": version}
+                        for addon in facts.ADDONS.values()
+                        for version in {"newest", *addon.versions.values()}
+                    ],
+                }
+            ]
+        },
+        "cache rules": {"pullThroughCacheRules": []},
+        "simulation": lambda request: {
+            "EvaluationResults": [
+                {"EvalActionName": action, "EvalDecision": "allowed"}
+                for action in request._get_param("ActionNames", [])
+            ]
+        },
+        "quotas": {
+            "L-417A185B": 4000.0,
+            "L-7212CCBC": 4000.0,
+            "L-0263D0A3": 5.0,
+            "L-F678F1CE": 5.0,
+            "L-DF5E4CA3": 5000.0,
+        },
+        "parameters": ("recommended/image_id",),
+    }
+
+
+@dataclass
+class World:
+    """An account, and the clients by which a test changes it."""
+
+    session: Any
+    url: str
+
+    def client(self, service: str) -> Any:
+        return self.session.create_client(
+            service,
+            region_name=REGION,
+            endpoint_url=self.url,
+            aws_access_key_id="made",
+            aws_secret_access_key="up",
+        )
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[World]:
+    """An account with what both stacks name, and credentials of one of their administrators."""
+    patch = pytest.MonkeyPatch()
+    with serving() as url:
+        made = World(botocore.session.Session(), url)
+        ec2, iam, s3 = (made.client(service) for service in ("ec2", "iam", "s3"))
+        for name in ("platform-engineers", "railhead-deploy", "ml-researchers"):
+            iam.create_role(RoleName=name, AssumeRolePolicyDocument="{}")
+        for bucket in ("acme-datasets", "acme-checkpoints"):
+            s3.create_bucket(
+                Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION}
+            )
+        IDS["tgw"] = ec2.create_transit_gateway()["TransitGateway"]["TransitGatewayId"]
+        IDS["vpc"] = vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+        gateway = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
+        ec2.attach_internet_gateway(InternetGatewayId=gateway, VpcId=vpc)
+        [table] = ec2.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [vpc]}])[
+            "RouteTables"
+        ]
+        IDS["table"] = table["RouteTableId"]
+        ec2.create_route(
+            RouteTableId=IDS["table"], DestinationCidrBlock="0.0.0.0/0", GatewayId=gateway
+        )
+        for at, zone in enumerate("ab"):
+            IDS[zone] = ec2.create_subnet(
+                VpcId=vpc, CidrBlock=f"10.0.{at * 16}.0/20", AvailabilityZone=f"{REGION}{zone}"
+            )["Subnet"]["SubnetId"]
+        keys = made.client("sts").assume_role(
+            RoleArn=f"arn:aws:iam::{ACCOUNT}:role/platform-engineers", RoleSessionName="ada"
+        )["Credentials"]
+        patch.setenv("AWS_ENDPOINT_URL", url)
+        patch.setenv("AWS_ACCESS_KEY_ID", keys["AccessKeyId"])
+        patch.setenv("AWS_SECRET_ACCESS_KEY", keys["SecretAccessKey"])
+        patch.setenv("AWS_SESSION_TOKEN", keys["SessionToken"])
+        yield made
+    patch.undo()
+
+
+#: What the account calls things.
+IDS: dict[str, str] = {}
+
+
+@pytest.fixture(scope="module")
+def reader(world: World) -> Aws:
+    return Aws(REGION)
+
+
+@pytest.fixture(autouse=True)
+def answers() -> None:
+    ANSWERS.clear()
+    ANSWERS.update(good())
+
+
+def fitted(raw: Raw) -> Raw:
+    """Return a stack with the ids that the account has."""
+    network = raw["platform"]["network"]
+    if network["kind"] == "existing":
+        network["vpc_id"] = IDS["vpc"]
+        network["private_subnets"] = {f"{REGION}{zone}": IDS[zone] for zone in "ab"}
+    else:
+        network["transit_gateway"]["id"] = IDS["tgw"]
+    return raw
+
+
+def cluster(raw: Raw) -> AwsCluster:
+    parsed = config.parse(raw, where="test")
+    assert isinstance(parsed, AwsCluster)
+    return parsed
+
+
+def shipped(stack: str) -> AwsCluster:
+    loaded = config.load(REPO / f"stacks/Pulumi.{stack}.yaml")
+    assert isinstance(loaded, AwsCluster)
+    return loaded
+
+
+@dataclass
+class Case:
+    """One way in which a row does not hold."""
+
+    row: str
+    text: str
+    stack: str = PROD
+    edit: Callable[[Raw], object] = lambda raw: None
+    answers: Callable[[], object] = lambda: None
+    change: Callable[[World], object] = lambda world: None
+
+
+def purchase(kind: str) -> Callable[[Raw], object]:
+    return lambda raw: raw["pools"][0].update(purchase={"kind": kind})
+
+
+def platform(**fields: Any) -> Callable[[Raw], object]:
+    return lambda raw: raw["platform"].update(fields)
+
+
+def grouped(raw: Raw) -> None:
+    raw["pools"][0]["placement_group"] = {"kind": "existing", "name": "p5"}
+
+
+CACHE = {
+    "registry": "docker.io",
+    "prefix": "p5-prod/hub",
+    "secret_arn": f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:ecr-pullthroughcache/hub",
+}
+
+
+def cached(raw: Raw) -> None:
+    raw["platform"]["image_caches"] = [CACHE]
+    raw["registry_mirrors"] = {"docker.io": f"{ACCOUNT}.dkr.ecr.{REGION}.amazonaws.com/p5-prod/hub"}
+
+
+def denied() -> None:
+    ANSWERS["simulation"] = {
+        "EvaluationResults": [
+            {"EvalActionName": "eks:CreateCluster", "EvalDecision": "implicitDeny"}
+        ]
+    }
+
+
+def quota(**values: float) -> Callable[[], object]:
+    return lambda: ANSWERS["quotas"].update({k.replace("_", "-"): v for k, v in values.items()})
+
+
+def reservations(answer: Raw) -> Callable[[], object]:
+    return lambda: ANSWERS.update(reservations=answer)
+
+
+def versions(status: str) -> Callable[[], object]:
+    row = {"clusterVersion": "1.35", "versionStatus": status}
+    return lambda: ANSWERS.update({"cluster versions": {"clusterVersions": [row]}})
+
+
+def addons(*offered: str) -> Callable[[], object]:
+    rows = [{"addonVersion": version} for version in offered]
+    answer = {"addons": [{"addonName": "any", "addonVersions": rows}] if offered else []}
+    return lambda: ANSWERS.update({"addon versions": answer})
+
+
+def no_route(world: World) -> None:
+    world.client("ec2").delete_route(RouteTableId=IDS["table"], DestinationCidrBlock="0.0.0.0/0")
+
+
+def log_group(world: World) -> None:
+    world.client("logs").create_log_group(logGroupName="/aws/eks/p5-prod/cluster")
+
+
+def efs_token(world: World) -> None:
+    world.client("efs").create_file_system(CreationToken="p5-prod-shared")
+
+
+def gone(world: World) -> None:
+    world.client("iam").delete_role(RoleName="ml-researchers")
+
+
+def _zone(raw: Raw, zone: str) -> None:
+    raw["platform"]["network"]["availability_zones"].append(zone)
+
+
+def _placed(raw: Raw) -> None:
+    raw["pools"][0].update(purchase={"kind": "on-demand"}, placement_group={"kind": "new"})
+
+
+def _bucket(raw: Raw, name: str) -> None:
+    raw["platform"]["s3_access"][0]["buckets"][0]["name"] = name
+
+
+CASES = [
+    Case("account", "are of account 123456789012", edit=platform(account="999999999999")),
+    Case(
+        "account",
+        "is none of platform.administrators",
+        edit=platform(administrators=[f"arn:aws:iam::{ACCOUNT}:role/railhead-deploy"]),
+    ),
+    Case("permissions", "may not call eks:CreateCluster", answers=denied),
+    Case(
+        "quota",
+        "Running On-Demand P instances: 768 vCPUs, 0 in use, 3072 to come",
+        edit=purchase("on-demand"),
+        answers=quota(L_417A185B=768.0),
+    ),
+    Case(
+        "quota",
+        "All P Spot Instance Requests: 0 vCPUs, 0 in use, 3072 to come",
+        edit=purchase("spot"),
+        answers=quota(L_7212CCBC=0.0),
+    ),
+    Case("networks", "EC2-VPC Elastic IPs: 2 addresses, 0 in use, 3", answers=quota(L_0263D0A3=2)),
+    Case("networks", "VPCs per Region: 1 VPCs, 2 in use", answers=quota(L_F678F1CE=1)),
+    Case("networks", "per Region: 100 interfaces, 0 in use", answers=quota(L_DF5E4CA3=100)),
+    Case(
+        "zones",
+        "p6-b300.48xlarge is not offered in us-east-2a, but in no zone",
+        edit=lambda raw: raw["pools"][0].update(instance_type="p6-b300.48xlarge"),
+    ),
+    Case("zones", "no zone us-east-2z", edit=lambda raw: _zone(raw, f"{REGION}z")),
+    Case("reservation", "is not in this account", answers=reservations({})),
+    Case(
+        "reservation",
+        "is cancelled",
+        answers=reservations(reserved("p5.48xlarge", 16, State="cancelled")),
+    ),
+    Case("reservation", "is for 8 instances", answers=reservations(reserved("p5.48xlarge", 8))),
+    Case(
+        "reservation",
+        "has 3 of 16 instances free",
+        answers=reservations(reserved("p5.48xlarge", 16, AvailableInstanceCount=3)),
+    ),
+    Case(
+        "reservation",
+        "has start_date 2026-12-14",
+        stack=BLOCK,
+        answers=reservations(
+            reserved(
+                "p5en.48xlarge",
+                4,
+                State="scheduled",
+                StartDate=datetime.fromisoformat("2026-12-14T11:30:00+00:00"),
+            )
+        ),
+    ),
+    Case("placement", "there is no cluster placement group p5", edit=grouped),
+    Case(
+        "subnets",
+        "is not in this account",
+        stack=BLOCK,
+        edit=lambda raw: raw["platform"]["network"]["private_subnets"].update(
+            {f"{REGION}b": "subnet-0123456789abcdef0"}
+        ),
+    ),
+    Case(
+        "subnets",
+        "addresses free, 4141 are needed",
+        stack=BLOCK,
+        edit=lambda raw: raw["pools"][0].update(nodes=122, purchase={"kind": "on-demand"}),
+    ),
+    Case(
+        "subnets",
+        "has VpcId vpc-",
+        stack=BLOCK,
+        edit=lambda raw: raw["platform"]["network"].update(vpc_id="vpc-0123456789abcdef0"),
+    ),
+    Case("subnets", "no active route to 0.0.0.0/0", stack=BLOCK, change=no_route),
+    Case(
+        "gateway",
+        "neither in this account nor shared",
+        edit=lambda raw: raw["platform"]["network"]["transit_gateway"].update(
+            id="tgw-0123456789abcdef0"
+        ),
+    ),
+    Case(
+        "image",
+        "EKS has no image nvidia x86_64 of 1.35, release 1.35.3-20261015",
+        edit=lambda raw: raw["pools"][0].update(ami_release="1.35.3-20261015"),
+    ),
+    Case("kubernetes", "does not offer Kubernetes 1.35", answers=versions("UNSUPPORTED")),
+    Case("kubernetes", "extended support alone", answers=versions("EXTENDED_SUPPORT")),
+    Case("kubernetes", "newest: v9", answers=addons("v9")),
+    Case("kubernetes", "does not offer the add-on coredns", answers=addons()),
+    Case("names", "log group /aws/eks/p5-prod/cluster", change=log_group),
+    Case("names", "EFS creation token p5-prod-shared", change=efs_token),
+    Case(
+        "names",
+        "placement group p5-prod-h100",
+        edit=_placed,
+        answers=lambda: ANSWERS.update(
+            {"placement groups": {"PlacementGroups": [{"GroupName": "p5-prod-h100"}]}}
+        ),
+    ),
+    Case(
+        "names",
+        "pull-through prefix p5-prod/hub",
+        edit=cached,
+        answers=lambda: ANSWERS.update(
+            {"cache rules": {"pullThroughCacheRules": [{"ecrRepositoryPrefix": "p5-prod/hub"}]}}
+        ),
+    ),
+    Case("buckets", "there is no bucket acme-none", edit=lambda raw: _bucket(raw, "acme-none")),
+    Case("secrets", "docker.io: there is no secret", edit=cached),
+    Case("principals", "role/ml-researchers does not exist", change=gone),
+    Case(
+        "principals",
+        "user/nobody does not exist",
+        edit=platform(researchers=[f"arn:aws:iam::{ACCOUNT}:user/nobody"]),
+    ),
+]
+
+
+def test_every_row_is_failed_once() -> None:
+    assert {case.row for case in CASES} == set(ROWS)
+
+
+@pytest.mark.parametrize("stack", [PROD, BLOCK])
+def test_rows_hold_where_the_account_is_as_it_should(reader: Aws, stack: str) -> None:
+    asked = cluster(fitted(section(stack)))
+    for name, check in checks.ASKER.checks.items():
+        findings = list(check(reader, asked))
+        assert [f.text for f in findings if not f.passed] == [], name
+        # A stack may lack a part, and then there is nothing to ask for; the row says which.
+        assert findings or ROWS[name].of, name
+
+
+#: Row -> the calls that its checks made.
+MADE: dict[str, set[str]] = {}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.row}: {case.text}")
+def test_a_row_fails(world: World, reader: Aws, case: Case) -> None:
+    raw = copy.deepcopy(fitted(section(case.stack)))
+    case.edit(raw)
+    case.answers()
+    case.change(world)
+    reader.asked.clear()
+    failed = [f for f in checks.ASKER.checks[case.row](reader, cluster(raw)) if not f.passed]
+    MADE.setdefault(case.row, set()).update(reader.asked)
+    assert any(case.text in finding.text for finding in failed), [f.text for f in failed]
+    assert all(f.passed is False for f in failed)
+    assert all(f.remedy or ROWS[case.row].remedy for f in failed)
+
+
+def test_rows_list_the_calls_that_they_make() -> None:
+    if set(MADE) != set(ROWS):
+        pytest.skip("the tests of all rows run before it")
+    default = {"service-quotas:GetAWSDefaultServiceQuota"}
+    for name, row in ROWS.items():
+        assert set(row.calls) - default == MADE[name] - default, name
+
+
+def test_the_command_reports_rows_and_exit_code(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log group of an earlier test is left over, and the route is gone."""
+    raw = {"config": {"railhead:cluster": fitted(section(BLOCK))}}
+    file = tmp_path / "Pulumi.block.yaml"
+    file.write_text(yaml.safe_dump(raw))
+    report = tmp_path / "junit.xml"
+    done = CliRunner().invoke(app, ["preflight", str(file), "--json", "--junit", str(report)])
+    assert done.exit_code == ExitCode.REFUSED, done.output
+    whole = json.loads(done.stdout)
+    failed = [row["id"] for row in whole["rows"] if row["verdict"] == "failed"]
+    assert "subnets" in failed
+    assert "reservation" not in failed
+    assert whole["seconds"] < 60
+    assert f'failures="{len(failed)}"' in report.read_text()
+    assert "subnets" in done.stderr
+
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    lost = CliRunner().invoke(app, ["preflight", str(file)])
+    assert isinstance(lost.exception, UnaskedError)
+
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    unknown = CliRunner().invoke(app, ["preflight", str(file)])
+    assert "there are no credentials of AWS here" in str(unknown.exception)
+
+
+def test_names_are_those_of_what_the_stacks_make() -> None:
+    """As the recorded plans have them: what is not looked for would be found by `up` alone."""
+    looked = {
+        "Cluster": ("name", "EKS cluster"),
+        "LogGroup": ("name", "log group"),
+        "Alias": ("name", "key alias"),
+        "LaunchTemplate": ("name", "launch template"),
+        "PlacementGroup": ("name", "placement group"),
+        "FileSystem": ("creationToken", "EFS creation token"),
+        "PullThroughCacheRule": ("ecrRepositoryPrefix", "pull-through prefix"),
+        "Role": ("name", "role"),
+    }
+    for stack in (PROD, BLOCK):
+        made = yaml.safe_load((REPO / f"tests/components/made/{stack}.yaml").read_text())
+        names: dict[str, set[str]] = {what: set() for _, what in looked.values()}
+        for key, resource in made.items():
+            kind = key.rpartition("(")[2].rstrip(")")
+            inputs = resource.get("inputs") or {}
+            if kind in looked and looked[kind][0] in inputs:
+                names[looked[kind][1]].add(inputs[looked[kind][0]])
+        expected = checks.wanted_names(shipped(stack))
+        assert names == {what: set(every) for what, every in expected.items()}

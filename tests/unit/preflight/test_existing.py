@@ -1,0 +1,304 @@
+"""Every row of the ledger of existing clusters, asked of a real API server, and failed once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from railhead import config, contract
+from railhead.base.names import TRAINING_LABEL
+from railhead.config.live import MANAGED, described
+from railhead.kube import nodes
+from railhead.kube.errors import ApiError
+from railhead.lab.engine.provider.client import KubeClient
+from railhead.platform.existing.model import ExistingCluster
+from railhead.preflight import existing as checks
+from railhead.preflight import run
+from railhead.preflight.ledger import ledger
+from railhead.preflight.reading import Kubernetes
+from railhead.resolve.cluster import resolve
+from tests import crds
+from tests.engine.controlplane import ControlPlane
+
+pytestmark = pytest.mark.controlplane
+REPO = Path(__file__).resolve().parents[3]
+ROWS = {row.id: row for row in ledger("existing") if row.proof == "call"}
+NODES = ("dgx-0", "dgx-1")
+# What nothing tells of nodes on which no discovery runs, and of kubelet where no plugin does.
+OPEN = {"driver", "kubelet", "modules"}
+MERGE = "application/merge-patch+json"
+Raw = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def kube(own_plane: ControlPlane) -> KubeClient:
+    return own_plane.client()
+
+
+@pytest.fixture(scope="module")
+def raw(own_plane: ControlPlane) -> Raw:
+    text = (REPO / "stacks/Pulumi.onprem-ib-sriov.yaml").read_text()
+    section: Raw = yaml.safe_load(text)["config"]["railhead:cluster"]
+    section["platform"] = {"kind": "existing", "kubeconfig": str(own_plane.kubeconfig)}
+    section["pools"][0]["nodes"] = len(NODES)
+    return section
+
+
+def parsed(raw: Raw) -> ExistingCluster:
+    cluster = config.parse(raw, where="test")
+    assert isinstance(cluster, ExistingCluster)
+    return cluster
+
+
+@pytest.fixture(scope="module")
+def reader(raw: Raw) -> Iterator[Kubernetes]:
+    with checks.opened(parsed(raw)) as client:
+        yield client
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster(kube: KubeClient, raw: Raw) -> None:
+    """A cluster that is as the stack takes it to be."""
+    [promise] = described(parsed(raw))
+    labels = {**dict.fromkeys(promise.labels, "a"), **promise.selector}
+    for name in NODES:
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+        kube.request("POST", "/api/v1/nodes", body=node)
+    storage = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass"}
+    body = storage | {"metadata": {"name": "lustre"}, "provisioner": "example.com/lustre"}
+    kube.request("POST", "/apis/storage.k8s.io/v1/storageclasses", body=body)
+
+
+@pytest.fixture(autouse=True)
+def ready(kube: KubeClient) -> None:
+    """Say again what kubelets would: nobody else does, and a controller notices."""
+    has = {"cpu": "224", "memory": "2000Gi"}
+    for name in NODES:
+        status = {
+            "capacity": has,
+            "allocatable": has,
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "nodeInfo": info("containerd://2.1.4"),
+        }
+        patch(kube, f"/api/v1/nodes/{name}/status", {"status": status})
+        patch(kube, f"/api/v1/nodes/{name}", {"spec": {"taints": None}})
+
+
+def info(runtime: str) -> Raw:
+    names = "machineID systemUUID bootID kernelVersion osImage kubeProxyVersion operatingSystem"
+    known = {"kubeletVersion": "v1.34.1", "containerRuntimeVersion": runtime}
+    return dict.fromkeys((*names.split(), "architecture"), "") | known
+
+
+def patch(kube: KubeClient, path: str, body: Raw) -> None:
+    kube.request("PATCH", path, body=body, content_type=MERGE)
+
+
+@contextmanager
+def made(kube: KubeClient, collection: str, body: Raw) -> Iterator[None]:
+    kube.request("POST", collection, body=body)
+    try:
+        yield
+    finally:
+        kube.request("DELETE", f"{collection}/{body['metadata']['name']}")
+
+
+#: Rows that a test saw fail.
+FAILED: set[str] = set()
+
+
+def fails(reader: Kubernetes, row: str, raw: Raw, text: str) -> None:
+    findings = list(checks.ASKER.checks[row](reader, parsed(raw)))
+    assert any(f.passed is False and text in f.text for f in findings), findings
+    assert all(f.remedy or ROWS[row].remedy for f in findings if f.passed is False)
+    FAILED.add(row)
+
+
+def test_rows_hold_where_the_cluster_is_as_it_should(raw: Raw) -> None:
+    results = {r.row.id: r for r in run.preflight(parsed(raw), lambda _: None)}
+    asked = {name: result for name, result in results.items() if name in ROWS}
+    assert {name for name, r in asked.items() if r.verdict != "ok"} == OPEN
+    assert all(asked[name].unproven for name in OPEN)
+
+
+@dataclass
+class Case:
+    """One way in which a row does not hold, by what the stack says."""
+
+    row: str
+    text: str
+    edit: Callable[[Raw], object]
+
+
+CASES = [
+    Case(
+        "identity",
+        "is another cluster",
+        lambda raw: raw["platform"].update(uid="01234567-89ab-cdef-0123-456789abcdef"),
+    ),
+    Case("pools", "3 nodes promised, 2 carry", lambda raw: raw["pools"][0].update(nodes=3)),
+    Case(
+        "distribution",
+        "dgx-0, dgx-1: kubelet is of kubeadm, and platform.distribution 'rke2'",
+        lambda raw: raw["platform"].update(distribution="rke2"),
+    ),
+    Case(
+        "storage",
+        "there is no storage class none, which claims name; there are: lustre",
+        lambda raw: raw["checkpoints"][0].update(storage_class="none"),
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.row)
+def test_a_stack_that_says_otherwise_fails(reader: Kubernetes, raw: Raw, case: Case) -> None:
+    edited = yaml.safe_load(yaml.safe_dump(raw))
+    case.edit(edited)
+    fails(reader, case.row, edited, case.text)
+
+
+def test_a_stack_that_is_up_fails(reader: Kubernetes, kube: KubeClient, raw: Raw) -> None:
+    text = resolve(parsed(raw)).contract.model_dump_json()
+    name = {"metadata": {"name": contract.NAMESPACE}}
+    path = f"/api/v1/namespaces/{contract.NAMESPACE}/configmaps"
+    kube.request("POST", "/api/v1/namespaces", body=name)
+    body = {"metadata": {"name": contract.CONFIG_MAP}, "data": {contract.KEY: text}}
+    with made(kube, path, body):
+        fails(reader, "identity", raw, "the stack ib-sriov is up in")
+
+
+def test_a_minor_that_is_not_served_fails(
+    reader: Kubernetes, raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nodes, "live_minor", lambda _: "1.20")
+    fails(reader, "kubernetes", raw, "Kubernetes 1.20 is not served")
+
+
+def test_a_moved_kubelet_fails(reader: Kubernetes, kube: KubeClient, raw: Raw) -> None:
+    path = "/var/lib/k0s/kubelet/plugins/example.com"
+    pod = {
+        "containers": [{"name": "plugin", "image": "example.com/plugin"}],
+        "volumes": [{"name": "plugins", "hostPath": {"path": path}}],
+    }
+    labels = {"app": "plugin"}
+    spec = {
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": pod},
+    }
+    body = {"metadata": {"name": "example-csi"}, "spec": spec}
+    with made(kube, "/apis/apps/v1/namespaces/default/daemonsets", body):
+        fails(reader, "kubelet", raw, "example-csi mount /var/lib/k0s/kubelet, and the stack")
+        moved = raw | {"platform": raw["platform"] | {"kubelet_directory": "/var/lib/k0s/kubelet"}}
+        cluster = parsed(moved | {"fabric": {"kind": "ethernet", "mode": "none"}})
+        assert [f.passed for f in checks.kubelet(reader, cluster)] == [True]
+
+
+def test_another_runtime_fails(reader: Kubernetes, kube: KubeClient, raw: Raw) -> None:
+    for runtime, passed in (("cri-o://1.34.0", False), ("containerd://1.7.28", None)):
+        patch(kube, "/api/v1/nodes/dgx-1/status", {"status": {"nodeInfo": info(runtime)}})
+        findings = list(checks.runtime(reader, parsed(raw)))
+        assert {f.passed for f in findings} == {True, passed}
+    patch(kube, "/api/v1/nodes/dgx-1/status", {"status": {"nodeInfo": info("cri-o://1.34.0")}})
+    fails(reader, "runtime", raw, "dgx-1: the runtime is cri-o://1.34.0")
+
+
+def test_a_node_without_the_driver_fails(reader: Kubernetes, kube: KubeClient, raw: Raw) -> None:
+    label = {"nvidia.com/cuda.driver-version.full": "580.105.08"}
+    patch(kube, "/api/v1/nodes/dgx-0", {"metadata": {"labels": label}})
+    fails(reader, "driver", raw, "dgx-1: without the driver that the others have")
+
+
+def test_webhooks_that_nothing_answers_fail(reader: Kubernetes, kube: KubeClient, raw: Raw) -> None:
+    rule = {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE"],
+        "resources": ["pods"],
+    }
+    hook = {
+        "name": "pods.example.com",
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "rules": [rule],
+        "clientConfig": {"service": {"name": "gone", "namespace": "default"}},
+    }
+    base = "/apis/admissionregistration.k8s.io/v1"
+    body = {"metadata": {"name": "example"}, "webhooks": [hook]}
+    collection = f"{base}/validatingwebhookconfigurations"
+    with made(kube, collection, body):
+        fails(reader, "webhooks", raw, "example/pods.example.com must pass every pod, and nothing")
+        endpoints = {
+            "metadata": {"name": "gone", "labels": {"kubernetes.io/service-name": "gone"}},
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": ["10.0.0.9"], "conditions": {"ready": True}}],
+        }
+        slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+        with made(kube, slices, endpoints):
+            [finding] = checks.webhooks(reader, parsed(raw))
+            assert finding.passed is None
+            assert "seen by `up` alone" in finding.text
+    body["webhooks"] = [hook | {"failurePolicy": "Ignore"}]
+    with made(kube, collection, body):
+        assert [f.passed for f in checks.webhooks(reader, parsed(raw))] == [True]
+
+
+def test_namespaces_of_others_fail(reader: Kubernetes, kube: KubeClient, raw: Raw) -> None:
+    kube.request("POST", "/api/v1/namespaces", body={"metadata": {"name": "training"}})
+    fails(reader, "names", raw, "namespace training is there already")
+    labels = {MANAGED: "true", TRAINING_LABEL: "true"}
+    patch(kube, "/api/v1/namespaces/training", {"metadata": {"labels": labels}})
+    assert [f.passed for f in checks.names(reader, parsed(raw))] == [True]
+
+
+def test_operators_and_modules_of_others_fail(
+    reader: Kubernetes, kube: KubeClient, raw: Raw
+) -> None:
+    """Last: the server keeps a definition for a while."""
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    for body in crds.operators("nvidia.com", "nfd.k8s-sigs.io"):
+        if body["spec"]["names"]["kind"] == "ClusterPolicy":
+            notes = {"meta.helm.sh/release-name": "gpu", "meta.helm.sh/release-namespace": "ops"}
+            body["metadata"].setdefault("annotations", {}).update(notes)
+        kube.request("POST", definitions, body=body)
+    assert _eventually_served(reader)
+    fails(reader, "operators", raw, "nvidia.com is served already, by definition")
+    fails(reader, "operators", raw, "release ops/gpu")
+    fails(reader, "operators", raw, "nfd.k8s-sigs.io is served already")
+
+    features = "/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/default/nodefeatures"
+    for name, module in (("dgx-0", "mlx5_core"), ("dgx-1", "ext4")):
+        flags: Raw = {"kernel.loadedmodule": {"elements": {module: {}}}}
+        body = {
+            "apiVersion": "nfd.k8s-sigs.io/v1alpha1",
+            "kind": "NodeFeature",
+            "metadata": {"name": name, "labels": {"nfd.node.kubernetes.io/node-name": name}},
+            "spec": {"features": {"flags": flags, "attributes": {}, "instances": {}}},
+        }
+        kube.request("POST", features, body=body)
+    fails(reader, "modules", raw, "dgx-1: the module mlx5_core is not loaded")
+    operator = raw["gpu_operator"] | {"gpudirect": "peermem"}
+    fails(reader, "modules", raw | {"gpu_operator": operator}, "dgx-0: nvidia_peermem is not")
+
+
+def _eventually_served(reader: Kubernetes) -> bool:
+    for _ in range(100):
+        try:
+            reader.list(checks._FEATURES)
+        except ApiError:
+            time.sleep(0.1)
+        else:
+            return True
+    return False
+
+
+def test_every_row_is_failed_once() -> None:
+    if "modules" not in FAILED:
+        pytest.skip("the tests of all rows run before it")
+    assert set(ROWS) == FAILED
