@@ -17,7 +17,6 @@ from railhead.catalog.digests import exact
 from railhead.catalog.versions import PARTS, mirrored
 from railhead.components.fabric.objects import FabricArgs, ModeObjects
 from railhead.fabric.gke import GkeFabric as Section
-from railhead.fabric.kinds import FABRICS
 from railhead.fabric.plugin import NodePlugin
 
 NAMESPACE = "kube-system"
@@ -32,7 +31,7 @@ class GkeFabricArgs:
 
     Args:
         plugin: Google's plugin for one fabric: its image, its script, and the machines it is for
-            (:data:`railhead.fabric.kinds.FABRICS` has those that there are).
+            (a fabric's ``node_plugin``).
         registry_mirrors: registry -> what takes its place in the images.
         after: resources that must exist before the DaemonSets.
     """
@@ -121,7 +120,7 @@ def installer(plugin: NodePlugin, mirrors: Mapping[str, str]) -> dict[str, Any]:
     mounts.append({"name": "bin", "mountPath": _INSIDE})
     environment = {
         "PLUGIN": plugin.name,
-        "VERSION": plugin.qualified.plugin,
+        "VERSION": plugin.release,
         "LIBRARIES": " ".join(plugin.libraries),
     }
     steps: list[dict[str, Any]] = []
@@ -223,7 +222,7 @@ def installed(
     opts: pulumi.ResourceOptions,
 ) -> list[pulumi.Resource]:
     """Return the plugin of the fabric, where it has one and the stack installs it."""
-    plugin = FABRICS[args.fabric.kind].plugin
+    plugin = args.fabric.node_plugin
     if plugin is None or not install:
         return []
     wanted = GkeFabricArgs(plugin=plugin, registry_mirrors=args.registry_mirrors, after=after)

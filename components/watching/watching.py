@@ -219,7 +219,7 @@ def checkpoints_name(claim: Claim) -> str:
 def checkpoints_policy(claim: Claim) -> dict[str, Any]:
     """Return the spec of the exporter's NetworkPolicy: scrapes come in; a mount's sidecar gets out.
 
-    The namespace's own egress is of jobs' pods, of which the exporter is none.
+    The namespace's own egress is of jobs' pods alone.
     """
     spec: dict[str, Any] = {
         "podSelector": {"matchLabels": {_NAME: checkpoints_name(claim)}},

@@ -100,7 +100,7 @@ def _whole_nodes(fabric: BaseFabric, site: FabricSite) -> Iterator[Problem]:
 
 def _cuda(fabric: BaseFabric, site: FabricSite) -> Iterator[Problem]:
     """Yield a problem if a plugin would find another CUDA runtime than its own in the image."""
-    plugin = FABRICS[fabric.kind].plugin
+    plugin = fabric.node_plugin
     wanted = plugin.qualified.cuda if plugin else None
     if plugin is None or wanted is None:
         return

@@ -15,6 +15,7 @@ from pydantic import Field
 from railhead.base.fields import AbsolutePath, Interface, Model, Variable, catalogue, matching
 from railhead.catalog.parts import Capability, DeviceResource, HostPath
 from railhead.fabric.kinds import FABRICS
+from railhead.fabric.plugin import NodePlugin
 from railhead.fabric.site import Check
 from railhead.machines.machine import Machine
 
@@ -189,6 +190,11 @@ class BaseFabric(Model):
     def pod_rails(self) -> tuple[RailInterface, ...]:
         """Return the interfaces that a pod gets in addition to its pod network's, by rail."""
         return ()
+
+    @property
+    def node_plugin(self) -> NodePlugin | None:
+        """The vendor's NCCL plugin on nodes, of the version that the stack uses; None for none."""
+        return FABRICS[self.kind].plugin
 
     @property
     def attachment(self) -> Literal["multus", "gke", "claim", "none"]:

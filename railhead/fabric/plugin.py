@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 from railhead.catalog.versions import Image
@@ -88,3 +89,13 @@ class NodePlugin:
                 f"{self.name}: plugin {self.installer.tag} and daemon {daemon} are not the "
                 f"published pair {self.qualified.plugin} and {self.qualified.daemon}"
             )
+
+    @property
+    def release(self) -> str:
+        """Version and scripts, as a node that has the plugin keeps them: ``v1.0.16-0123abcd``.
+
+        Nodes that another script prepared have other libraries of the same version, and ranks of a
+        gang on both would not meet.
+        """
+        scripts = hashlib.sha256(f"{self.prepare}\0{self.script}".encode())
+        return f"{self.qualified.plugin}-{scripts.hexdigest()[:8]}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from railhead.fabric.kinds import FABRICS
 from railhead.fabric.modes import FabricConfig
 
 #: What the standard lets a container add (Kubernetes documentation, Pod Security Standards).
@@ -27,7 +26,7 @@ BASELINE_CAPABILITIES = frozenset(
 
 def beyond_baseline(fabric: FabricConfig) -> tuple[str, ...]:
     """Return these needs in words; empty if the fabric's pods pass ``baseline``."""
-    mode, plugin = fabric.row, FABRICS[fabric.kind].plugin
+    mode, plugin = fabric.row, fabric.node_plugin
     added = [row.name for row in mode.capabilities_on(fabric.kind) if fabric.lock_memory]
     added += plugin.daemon.capabilities if plugin and plugin.daemon else []
     paths = dict.fromkeys(path.host for path in mode.host_paths_on(fabric.kind))

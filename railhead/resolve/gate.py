@@ -70,14 +70,14 @@ def expectation(cluster: Cluster, pool: Pool) -> Expectation:
 
 
 def _plugin(cluster: Cluster) -> Plugin | None:
-    row = FABRICS[cluster.fabric.kind].plugin
+    row = cluster.fabric.node_plugin
     if row is None:
         return None
     # If the stack does not install it, its version is not known.
     ours = getattr(cluster.fabric, "install", False)
     return Plugin(
         name=row.name,
-        version=row.qualified.plugin if ours else None,
+        version=row.release if ours else None,
         libraries=row.libraries,
         apertures=row.apertures,
         devices=tuple(d.removeprefix("/dev/") for d in (row.daemon.devices if row.daemon else ())),

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from railhead.catalog.digests import pinned
 from railhead.catalog.versions import COMBINATIONS, KUBE_STATE_METRICS, PARTS, Controller
 from railhead.config.served import addons
-from railhead.fabric.kinds import FABRICS
 from railhead.model.cluster import Cluster
 from railhead.platform.registry import platform_of
 from railhead.resolve.gate import GATE_IMAGE
@@ -38,7 +37,7 @@ def _images(cluster: Cluster) -> Iterator[str]:
     three = (scheduler_of(cluster).controller(combination), combination.jobset, combination.trainer)
     for row in (*three, *map(combination.addon, names)):
         yield from _of_chart(cluster, row)
-    plugin = FABRICS[cluster.fabric.kind].plugin
+    plugin = cluster.fabric.node_plugin
     if plugin is not None and getattr(cluster.fabric, "install", False):
         yield plugin.installer.reference
         injector, pause = PARTS["nri-device-injector"].images

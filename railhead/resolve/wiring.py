@@ -78,7 +78,7 @@ def wiring(cluster: Cluster, pool: Pool | None = None, gpus: int | None = None) 
     None for ``pool`` is the cluster's first, None for ``gpus`` all of a node's.
     """
     fabric = cluster.fabric
-    mode, row = fabric.row, FABRICS[fabric.kind]
+    mode, plugin = fabric.row, fabric.node_plugin
     pool = pool or cluster.pools[0]
     machine = MACHINES[pool.instance_type]
     nics = share(machine, gpus)
@@ -100,7 +100,7 @@ def wiring(cluster: Cluster, pool: Pool | None = None, gpus: int | None = None) 
         # The slowest NIC of a collective sets its pace.
         line_rate_gbps=min((nic.rate_gbps for m in machines for nic in m.nics), default=0),
         nics_per_node=min(len(machine.nics) for machine in machines),
-        sidecar=_mirrored(cluster, row.plugin.daemon if row.plugin else None),
+        sidecar=_mirrored(cluster, plugin.daemon if plugin else None),
     )
 
 

@@ -607,14 +607,27 @@ class TestInstaller:
     def test_it_says_what_it_has_installed_and_does_so_once(self, tmp_path: Path) -> None:
         library, marker = tmp_path / "nvidia/lib64/libnccl-net.so", tmp_path / "railhead/tcpx"
         assert self.run(self.plugin(tmp_path), tmp_path).returncode == 0
-        assert marker.read_text() == "v2"
+        assert marker.read_text() == self.plugin(tmp_path).release
         with library.open() as held:
             again = self.run(self.plugin(tmp_path), tmp_path)
-            assert "v2 is there" in again.stdout
+            assert f"{self.plugin(tmp_path).release} is there" in again.stdout
             assert self.run(self.plugin(tmp_path, "v3"), tmp_path).returncode == 0
             # A process that has the old library open keeps it.
             assert (held.read(), library.read_text()) == ("v2\n", "v3\n")
-        assert marker.read_text() == "v3"
+        assert marker.read_text() == self.plugin(tmp_path, "v3").release
+
+    @pytest.mark.parametrize("step", ["script", "prepare"])
+    def test_another_script_of_one_version_is_another_release(
+        self, tmp_path: Path, step: str
+    ) -> None:
+        """Nodes of both would give one gang two NCCLs: each installs again, and the gate tells."""
+        first = self.plugin(tmp_path)
+        assert self.run(first, tmp_path).returncode == 0
+        changed: dict[str, Any] = {step: f"true\n{getattr(first, step)}"}
+        second = replace(first, **changed)
+        assert "is there" not in self.run(second, tmp_path).stdout
+        marker = (tmp_path / "railhead/tcpx").read_text()
+        assert marker == second.release != first.release
 
     def test_what_is_gone_is_installed_again(self, tmp_path: Path) -> None:
         library = tmp_path / "nvidia/lib64/libnccl-net.so"

@@ -41,6 +41,9 @@ _ASKED = {
     "aws-p5-prod": ("pool", "h100"),
     "aws-p5en-block": ("pool", "h200"),
 }
+# What the files of then said of each pool: files are their teams', and what they say now is another
+# edit than the upgrade.
+_SAID = {"gcp-a3-mega": {"driver": "latest"}, "gcp-a3-ultra": {"driver": "latest"}}
 
 
 def expected_file(stack: str) -> Path:
@@ -80,6 +83,8 @@ def operations(stack: str, folder: Path) -> list[str]:
         kind, name = _ASKED[stack]
         removal = {"kind": kind, "name": name, "loses": ["jobs"]}
         project.change(lambda cluster: cluster.update(removals=[removal]))
+    if fields := _SAID.get(stack):
+        project.change(lambda cluster: [pool.update(fields) for pool in cluster["pools"]])
     steps = [step for step in project.preview().steps if step[0] not in _UNLISTED]
     assert not project.entries(), "a preview made something"
     return sorted(f"{operation} {_type_and_name(urn)}" for operation, urn in steps)

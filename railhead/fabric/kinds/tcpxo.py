@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from railhead.catalog.parts import Variable
@@ -113,6 +114,22 @@ cp -r --remove-destination /var/lib/tcpxo/lib64/. /usr/local/nvidia/lib64
     source="container-engine-accelerators, gpudirect-tcpxo/nccl-tcpxo-installer.yaml; "
     f"{_REPOSITORY} at v1.0.16, tcpxo_scripts/container_entry.sh: what it installs",
 )
+
+
+def qualified(tag: str) -> NodePlugin:
+    """Return the plugin of a tag of :data:`QUALIFIED`, with the daemon that belongs to it.
+
+    Environment and steps are the same (tags v1.0.16 and v1.0.17, tcpxo_scripts: the profile is, and
+    the installer copies a profiler more).
+    """
+    row, daemon = QUALIFIED[tag], PLUGIN.daemon
+    assert daemon is not None  # noqa: S101 - it is written above
+    return replace(
+        PLUGIN,
+        qualified=row,
+        installer=replace(PLUGIN.installer, tag=row.plugin),
+        daemon=replace(daemon, image=replace(daemon.image, tag=str(row.daemon))),
+    )
 
 
 def _profile(name: str, value: str, reason: str = "the vendor's profile") -> Variable:

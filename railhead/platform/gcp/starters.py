@@ -73,7 +73,7 @@ def _section(answers: Answers) -> Section:
                 "placement": {"kind": "compact" if placed else "none"},
                 "networking": "additional-networks",
                 "disk_size_gb": 200,
-                "driver": "latest",
+                "driver": "default",
             }
         ],
         "fabric": {"kind": fabric, "mode": fabric},

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from pydantic import ValidationError
 
 from railhead.catalog.images import cuda_major
 from railhead.catalog.versions import COMBINATIONS
@@ -17,6 +18,7 @@ from railhead.fabric.kinds import FABRICS
 from railhead.fabric.kinds.tcpxo import QUALIFIED
 from railhead.fabric.mode import Mode
 from railhead.fabric.modes import CONFIGS, MODES, modes_of
+from railhead.fabric.modes.tcpxo import TcpxoFabric
 from railhead.machines import MACHINES
 from railhead.platform.registry import PLATFORMS, platforms_of
 
@@ -202,6 +204,17 @@ def test_a_plugin_goes_with_what_its_vendor_published_with_it() -> None:
     ):
         with pytest.raises(ValueError, match="are not the published pair"):
             replace(plugin, **change)
+
+
+def test_a_stack_chooses_the_plugin_of_its_drivers_branch() -> None:
+    fabric = TcpxoFabric.model_validate({"kind": "tcpxo", "mode": "tcpxo", "plugin": "v1.0.17"})
+    plugin = fabric.node_plugin
+    assert (plugin.qualified.driver, plugin.installer.tag) == ("595", "v1.0.17")
+    assert plugin.daemon is not None
+    assert plugin.daemon.image.tag == "v1.0.23"
+    assert plugin.release.startswith("v1.0.17-")
+    with pytest.raises(ValidationError, match="not in the catalogue of TCPXO's plugins"):
+        TcpxoFabric.model_validate({"kind": "tcpxo", "mode": "tcpxo", "plugin": "v1.0.15"})
 
 
 @pytest.mark.parametrize(

@@ -685,8 +685,8 @@ def test_what_an_account_has_at_first_is_doubted(nodes: int, doubts: list[str]) 
             "private_subnets": subnets,
         }
 
-    found = doubted(many)
-    assert all(text.startswith(start) for text, start in zip(found, doubts, strict=True))
+    texts = doubted(many)
+    assert all(text.startswith(start) for text, start in zip(texts, doubts, strict=True))
 
 
 def test_a_minor_is_doubted_before_its_support_ends() -> None:
