@@ -30,6 +30,7 @@ def test_every_shown_command_exists_with_its_options(command: commands.Command) 
     assert commands.check(command.text, REPO) is None, command
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c.run == "quick"], ids=str)
 def test_quick_commands_run(command: commands.Command) -> None:
     """Blocks marked `run: quick` are executed as a reader would, from the checkout's root."""
