@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from railhead.twin.steps import Outcome, Step
 
 #: Platforms whose nodes and refusals are rows of truth.
-_TWINS = ("aws", "existing")
+_TWINS = ("aws", "existing", "gcp")
 _KEPT = "the twin is kept; look around with"
 
 
@@ -64,7 +64,7 @@ def rehearse(
     from railhead.config.files import stack_file, stack_name
     from railhead.lab.planning import checkout_of
     from railhead.twin import report as reports
-    from railhead.twin.programme import DESTROY, NEEDED, Programme
+    from railhead.twin.program import DESTROY, NEEDED, Program
     from railhead.twin.steps import Rehearsal
     from railhead.twin.twin import twin
 
@@ -85,7 +85,7 @@ def rehearse(
                 cluster=cluster,
             ) as made,
         ):
-            programme = Programme(made, progress=screen.progress)
+            program = Program(made, progress=screen.progress)
             rehearsal = Rehearsal(
                 name,
                 begins=screen.begins,
@@ -94,7 +94,7 @@ def rehearse(
                 needed=NEEDED,
                 aside=made.loop.troubles,
             )
-            steps = list(programme.steps())
+            steps = list(program.steps())
             _known(steps, only or ())
             rehearsal.run([s for s in steps if not (keep and s.name == DESTROY)], only or ())
             memory = made.mebibytes()

@@ -10,7 +10,6 @@ settings.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shlex
@@ -19,7 +18,6 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,21 +27,14 @@ from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 from railhead.lab.engine import serving
 from railhead.lab.engine.provider import properties
-from railhead.lab.engine.provider.client import KubeClient
-from railhead.lab.recorders.answers import ZONES
 from railhead.lab.recorders.recording import JOURNAL, RecordingProvider
 from railhead.lab.recorders.shapes import fabricated
+from railhead.twin.account import Account, Made, RefusedError
+from railhead.twin.gke_pools import CLUSTER, Pools
 from railhead.twin.helm import SETTINGS
-from railhead.twin.plane import client_of
-from railhead.twin.refusals import (
-    Account,
-    Made,
-    RefusedError,
-    fabric_interface,
-    on_create,
-    on_delete,
-    on_update,
-)
+from railhead.twin.node_groups import NodeGroups
+from railhead.twin.refusals import on_create, on_delete, on_update
+from railhead.twin.refusals.gcp import left_behind
 
 #: How long a deletion waits for what depends on the thing; the clouds' providers have minutes.
 DEPENDANTS_S = 20.0
@@ -58,7 +49,8 @@ class Cloud(RecordingProvider):
         self._state = Path(settings["account"])
         self._guard = threading.RLock()
         self.account = Account.read(self._state)
-        self._groups: Callable[[str, Made, Made | None], None] = NodeGroups(settings).follow
+        brings = Pools(settings) if package == "gcp" else NodeGroups(settings)
+        self._groups: Callable[[str, Made, Made | None], None] = brings.follow
 
     def Create(self, request: Any, context: grpc.ServicerContext) -> Any:
         """Make it, unless the cloud refuses."""
@@ -113,6 +105,8 @@ class Cloud(RecordingProvider):
                     on_delete(self.account, made)
                     self._groups("delete", made, None)
                     self.account.drop(made.id)
+                    if (rest := left_behind(made)) is not None:
+                        self.account.add(rest)
                     self._save()
                 break
             except RefusedError as refused:
@@ -155,6 +149,13 @@ class Cloud(RecordingProvider):
     def _own(self, token: str, made: Made) -> dict[str, Any]:
         """Return outputs that lead to the twin."""
         kind = token.rpartition(":")[2]
+        if token == CLUSTER:
+            place = f"127.0.0.1:{self._settings['port']}"
+            return {
+                "endpoint": place,
+                "masterAuth": {"clusterCaCertificate": self._settings["authority"]},
+                "controlPlaneEndpointsConfig": {"dnsEndpointConfig": {"endpoint": place}},
+            }
         if kind == "Cluster" and token.startswith("aws:eks/"):
             authority = self._settings["authority"]
             return {
@@ -177,114 +178,6 @@ class Cloud(RecordingProvider):
 
     def _save(self) -> None:
         self.account.write(self._state)
-
-
-@dataclass
-class NodeGroups:
-    """The nodes of EKS' node groups: they come, go and change as their group does."""
-
-    settings: Mapping[str, Any]
-    _clients: list[KubeClient] = field(default_factory=list)
-
-    def follow(self, operation: str, made: Made, before: Made | None) -> None:
-        """Bring the twin's nodes to what a group says, or an add-on's pods.
-
-        Raises:
-            RefusedError: no node of it can become ready, or an add-on has no node.
-        """
-        if made.type == "aws:eks/nodeGroup:NodeGroup":
-            self._group(operation, made, before)
-        elif made.type == "aws:eks/addon:Addon":
-            self._addon(operation, made)
-
-    def _client(self) -> KubeClient:
-        if not self._clients:
-            self._clients.append(client_of(Path(self.settings["kubeconfig"])))
-        return self._clients[0]
-
-    def _request(self, name: str, **more: Any) -> None:
-        """Ask the twin to do something with nodes; it has the hardware."""
-        folder = Path(self.settings["requests"])
-        file = folder / f"{time.time_ns()}-{uuid.uuid4().hex[:6]}"
-        temporary = file.with_suffix(".new")
-        temporary.write_text(json.dumps({"do": name, **more}))
-        temporary.replace(file.with_suffix(".json"))
-
-    def _group(self, operation: str, made: Made, before: Made | None) -> None:
-        account = Account.read(Path(self.settings["account"]))
-        name = made.inputs["nodeGroupName"]
-        if operation == "delete":
-            self._request("scale", group=name, nodes=0)
-            self._wait(name, 0)
-            return
-        template = account.find(str(made.inputs.get("launchTemplate", {}).get("id", "")))
-        subnet = account.find(str(made.inputs["subnetIds"][0]))
-        known = ZONES.get(str(made.inputs["subnetIds"][0]), "us-east-2a")
-        zone = str(subnet.inputs.get("availabilityZone") if subnet else known)
-        interfaces = (template.inputs if template else {}).get("networkInterfaces") or ()
-        types = made.inputs.get("instanceTypes") or [
-            (template.inputs if template else {}).get("instanceType")
-        ]
-        nodes = int(made.inputs["scalingConfig"]["desiredSize"])
-        rolled = before is not None and (
-            before.inputs.get("launchTemplate") != made.inputs.get("launchTemplate")
-            or before.inputs.get("version") != made.inputs.get("version")
-        )
-        self._request(
-            "group",
-            group=name,
-            machine=types[0],
-            zone=zone,
-            labels=made.inputs.get("labels") or {},
-            taints=[
-                {"key": t["key"], "value": t.get("value") or "", "effect": _EFFECTS[t["effect"]]}
-                for t in made.inputs.get("taints") or ()
-            ],
-            capacity=made.inputs.get("capacityType") or "ON_DEMAND",
-            interfaces=len([i for i in interfaces if fabric_interface(i)]),
-            nodes=nodes,
-            rolled=rolled,
-        )
-        self._wait(name, nodes)
-
-    def _wait(self, group: str, nodes: int, limit_s: float = 60.0) -> None:
-        """Wait until so many nodes of a group are there."""
-        deadline = time.monotonic() + limit_s
-        query = {"labelSelector": f"eks.amazonaws.com/nodegroup={group}"}
-        while time.monotonic() < deadline:
-            members = (
-                self._client().request("GET", "/api/v1/nodes", query=query).body["items"] or []
-            )
-            if len(members) == nodes:
-                return
-            time.sleep(0.2)
-        raise RefusedError(
-            "aws.mng-join-timeout",
-            f"NodeCreationFailure: group {group} has not {nodes} nodes",
-        )
-
-    def _addon(self, operation: str, made: Made) -> None:
-        name = made.inputs["addonName"]
-        self._request("addon" if operation != "delete" else "addon-gone", addon=name)
-        if operation == "delete" or name != "coredns":
-            return
-        deadline = time.monotonic() + 45.0
-        path = "/apis/apps/v1/namespaces/kube-system/deployments/coredns"
-        while time.monotonic() < deadline:
-            with contextlib.suppress(Exception):
-                if self._client().request("GET", path).body["status"].get("availableReplicas"):
-                    return
-            time.sleep(0.3)
-        raise RefusedError(
-            "aws.addon-degraded", "coredns stays DEGRADED: InsufficientNumberOfReplicas, no node"
-        )
-
-
-_EFFECTS: Mapping[str, str] = {
-    "NO_SCHEDULE": "NoSchedule",
-    "NO_EXECUTE": "NoExecute",
-    "PREFER_NO_SCHEDULE": "PreferNoSchedule",
-}
 
 
 def _token(request: Any) -> str:

@@ -38,7 +38,8 @@ def _nodes_up(section: Section) -> None:
 
 def _room_for_one_more(section: Section) -> None:
     # A reservation and a capacity block are for a number of machines that the cloud knows.
-    kind = section["pools"][0].get("purchase", {}).get("kind", "")
+    pool = section["pools"][0]
+    kind = (pool.get("purchase") or pool.get("capacity") or {}).get("kind", "")
     if kind in ("reservation", "capacity-block"):
         raise SkippedError(f"the first pool is a {kind} of exactly its nodes")
 
@@ -46,6 +47,9 @@ def _room_for_one_more(section: Section) -> None:
 def _nodes_down(section: Section) -> None:
     pool = section["pools"][0]
     pool["nodes"] -= 1
+    if section["platform"]["kind"] == "gcp":
+        # GKE takes the nodes away at once, so that the edit asks for the jobs on them.
+        section["removals"] = [{"kind": "pool", "name": pool["name"], "loses": ["jobs"]}]
     for key in ("min_nodes", "initial_nodes"):
         if key in pool:
             pool[key] = min(pool[key], pool["nodes"])
@@ -154,9 +158,11 @@ def _zone_more(section: Section) -> None:
 
 def _tag_more(section: Section) -> None:
     platform = section["platform"]
-    if "tags" not in platform:
+    tags = platform.get("tags") or platform.get("labels")
+    if not isinstance(tags, dict):
         raise SkippedError("this stack has no tags")
-    platform["tags"]["owner"] = "rehearsal"
+    section.pop("removals", None)
+    tags["owner"] = "rehearsal"
 
 
 EDITS: tuple[Edit, ...] = (

@@ -16,12 +16,22 @@ from railhead.lab.engine.provider.client import KubeClient
 from railhead.twin.plane import ENDS
 from railhead.twin.steps import FailedError
 from railhead.twin.twin import Twin
-from railhead.twin.world import is_ready
+from railhead.twin.world import Look, is_ready
 
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
+_GKE_INTERFACES = "networking.gke.io/interfaces"
+_GKE_DEVICES = "devices.gke.io/container."
+_FUSE, _FUSE_SIDECAR = "gcsfuse.csi.storage.gke.io", "gke-gcsfuse/volumes"
 RESOURCE = "k8s.v1.cni.cncf.io/resourceName"
 #: The rows of truth that the look at a job's networks follows.
-ROWS: tuple[str, ...] = ("metal.multus.failure", "metal.nvipam.ippool.nofree")
+ROWS: tuple[str, ...] = (
+    "metal.multus.failure",
+    "metal.nvipam.ippool.nofree",
+    "gcp.multinet-pod",
+    "gcp.nri-injector",
+    "gcp.gcsfuse-inject",
+    "gcp.one-handle",
+)
 _RUN_S, _END_S = 90.0, 60.0
 _LONGEST = 300
 
@@ -183,6 +193,8 @@ def placed(
             raise FailedError(f"{name} asks for networks, and no Multus runs on {node}")
         for network in _named(asked):
             _network(network, pod, networks, allocations, on[node])
+        if contract.platform == "gcp":
+            _gke(pod, look)
     _claims(twin, pods, look.pods)
 
 
@@ -256,6 +268,32 @@ def _network(
             )
 
 
+def _gke(pod: Mapping[str, Any], look: Look) -> None:
+    """Check what GKE's webhook and the device injector would do for a pod's annotations."""
+    metadata, node = pod["metadata"], pod["spec"]["nodeName"]
+    annotations = metadata.get("annotations") or {}
+    offered = look.nodes[node]["status"].get("allocatable") or {}
+    for row in json.loads(annotations.get(_GKE_INTERFACES, "[]")):
+        resource = f"networking.gke.io.networks/{row['network']}.IP"
+        if row["network"] != "default" and resource not in offered:
+            raise FailedError(
+                f"{metadata['name']} asks for network {row['network']}, in which {node} has no NIC"
+            )
+    containers = {
+        c["name"] for kind in ("containers", "initContainers") for c in pod["spec"].get(kind) or ()
+    }
+    for key in annotations:
+        prefix, _, container = key.partition(_GKE_DEVICES)
+        if prefix or not container:
+            continue
+        if container not in containers:
+            raise FailedError(
+                f"{metadata['name']} has no container {container}, for which is {key}"
+            )
+        if not look.injects(node):
+            raise FailedError(f"no injector of devices runs on {node}, for {key}")
+
+
 def _claims(
     twin: Twin, pods: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]
 ) -> None:
@@ -267,6 +305,7 @@ def _claims(
     }
     for pod in pods:
         metadata, node = pod["metadata"], pod["spec"]["nodeName"]
+        mounted: dict[tuple[Any, Any], str] = {}
         for volume in pod["spec"].get("volumes") or ():
             if "persistentVolumeClaim" not in volume:
                 continue
@@ -279,9 +318,21 @@ def _claims(
             if claim["status"].get("phase") != "Bound":
                 raise FailedError(f"claim {name} of {metadata['name']} is not bound")
             path = f"/api/v1/persistentvolumes/{claim['spec']['volumeName']}"
-            driver = (twin.client.request("GET", path).body["spec"].get("csi") or {}).get("driver")
+            source = twin.client.request("GET", path).body["spec"].get("csi") or {}
+            driver = source.get("driver")
             if driver and not driver.startswith("site.") and (driver, node) not in drivers:
                 raise FailedError(f"claim {name} needs {driver}, which does not run on {node}")
+            if driver == _FUSE and metadata.get("annotations", {}).get(_FUSE_SIDECAR) != "true":
+                raise FailedError(
+                    f"claim {name} is a bucket, and {metadata['name']} gets no sidecar that mounts "
+                    f"it: it has no annotation {_FUSE_SIDECAR}"
+                )
+            handle = (driver, source.get("volumeHandle"))
+            if driver and mounted.setdefault(handle, name) != name:
+                raise FailedError(
+                    f"claims {mounted[handle]} and {name} of {metadata['name']} are one volume of "
+                    f"{driver}: its kubelet mounts neither"
+                )
 
 
 def _last(text: str) -> str:

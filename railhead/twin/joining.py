@@ -1,4 +1,4 @@
-"""Nodes of groups and pods of add-ons, as a cloud brings them into the cluster.
+"""Nodes of groups and pools and pods of add-ons, as a cloud brings them into the cluster.
 
 The cloud's provider is a process of the engine's; it leaves its requests in a folder, and the twin
 carries them out in its loop.
@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from railhead.twin import machines
+from railhead.twin import gke, machines
 from railhead.twin.truth import Node, Taint
-from railhead.twin.world import PLAYER, Body, World
+from railhead.twin.workloads import EVERYWHERE, workload
+from railhead.twin.world import Body, World
 
-EVERYWHERE = [{"operator": "Exists"}]
 _CRITICAL = [{"key": "CriticalAddonsOnly", "operator": "Exists"}]
 _DRIVERS: Mapping[str, str] = {
     "aws-fsx-csi-driver": "fsx.csi.aws.com",
@@ -50,6 +50,7 @@ class Joining:
             {
                 "group": self._group,
                 "scale": self._scale,
+                "cluster": self._cluster,
                 "addon": self._addon,
                 "addon-gone": self._addon_gone,
             }[request["do"]](request)
@@ -64,16 +65,7 @@ class Joining:
             there.clear()
         wanted = {}
         for number in range(int(request["nodes"])):
-            node = machines.on_aws(
-                group=name,
-                machine=request["machine"],
-                zone=request["zone"],
-                number=number,
-                labels=request["labels"],
-                taints=[Taint(**taint) for taint in request["taints"]],
-                capacity=request["capacity"],
-                efa=int(request["interfaces"]),
-            )
+            node = built(request, number)
             wanted[node.name] = node
         for gone in sorted(set(there) - set(wanted)):
             self.remove(gone)
@@ -102,6 +94,14 @@ class Joining:
         if (last := self._requests.get(request["group"])) is not None:
             self._group({**last, "nodes": request["nodes"]})
 
+    def queued(self) -> list[Mapping[str, Any]]:
+        """Return the pools whose nodes come for a ProvisioningRequest alone."""
+        return [r for r in self._requests.values() if r["capacity"] == "queued"]
+
+    def _cluster(self, request: Mapping[str, Any]) -> None:
+        for body in gke.brought(request["addons"]):
+            self.world.apply(body)
+
     def _addon(self, request: Mapping[str, Any]) -> None:
         for body in addon(request["addon"]):
             self.world.apply(body)
@@ -111,44 +111,29 @@ class Joining:
             self.world.delete(body)
 
 
+#: What a request says of its group or pool, not of a node.
+_OF_GROUP = frozenset({"do", "nodes", "rolled", "cloud", "most"})
+
+
+def built(request: Mapping[str, Any], number: int, **more: Any) -> Node:
+    """Return a node of a group or pool, by what its cloud's provider asked for."""
+    given = {k: v for k, v in request.items() if k not in _OF_GROUP}
+    given |= {"taints": [Taint(**taint) for taint in request["taints"]], **more}
+    make: Callable[..., Node] = machines.on_gcp if request["cloud"] == "gcp" else machines.on_aws
+    return make(number=number, **given)
+
+
 def addon(name: str) -> list[Body]:
     """Return the pods of an EKS add-on: on every node, or a few anywhere."""
     if name == "coredns":
-        return [_workload("Deployment", "coredns", _CRITICAL, replicas=2)]
+        return [workload("Deployment", "coredns", _CRITICAL, replicas=2)]
     driver = _DRIVERS.get(name)
     if driver is None:
-        return [_workload("DaemonSet", name, EVERYWHERE)]
+        return [workload("DaemonSet", name, EVERYWHERE)]
     return [
-        _workload("Deployment", f"{name}-controller", _CRITICAL, role="provisioner", driver=driver),
-        _workload("DaemonSet", f"{name}-node", EVERYWHERE, role="mounter", driver=driver),
+        workload("Deployment", f"{name}-controller", _CRITICAL, role="provisioner", driver=driver),
+        workload("DaemonSet", f"{name}-node", EVERYWHERE, role="mounter", driver=driver),
     ]
-
-
-def _workload(
-    kind: str,
-    name: str,
-    tolerations: list[dict[str, str]],
-    *,
-    replicas: int = 1,
-    role: str = "",
-    driver: str = "",
-) -> Body:
-    labels = {"app": name, **({PLAYER: role} if role else {})}
-    annotations = {"twin.railhead.dev/driver": driver} if driver else {}
-    spec: Body = {
-        "selector": {"matchLabels": {"app": name}},
-        "template": {
-            "metadata": {"labels": labels, "annotations": annotations},
-            "spec": {
-                "tolerations": tolerations,
-                "containers": [{"name": "main", "image": name}],
-            },
-        },
-    }
-    if kind == "Deployment":
-        spec["replicas"] = replicas
-    metadata = {"name": name, "namespace": "kube-system"}
-    return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": spec}
 
 
 #: The rows of truth that nodes of groups and add-ons follow.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from railhead.fabric.railed import RailedFabric
 from railhead.machines import MACHINES
@@ -155,6 +155,72 @@ def on_aws(
         gpus=row.gpus,
         efa=min(efa, row.efa),
         host=platform.host,
+    )
+
+
+def on_gcp(
+    *,
+    cluster: str,
+    group: str,
+    machine: str,
+    zone: str,
+    number: int,
+    labels: Mapping[str, str],
+    taints: Sequence[Taint],
+    capacity: str,
+    driver: str,
+    placed: Collection[str],
+    nics: Sequence[tuple[str, str]],
+) -> Node:
+    """Return a node of a GKE node pool.
+
+    Args:
+        cluster: the cluster's name.
+        group: the node pool's name.
+        machine: Compute Engine's machine type.
+        zone: its zone.
+        number: which of the pool's nodes it is, from 0.
+        labels: the node pool's own.
+        taints: the node pool's own.
+        capacity: ``standard``, ``spot``, ``flex-start`` or ``queued``.
+        driver: ``default`` or ``latest``.
+        placed: what of its pool may give it topology labels (:class:`MachineRow`); ``any`` does
+            whatever its row says.
+        nics: VPC and subnet of each further interface.
+    """
+    rows = truth()
+    row = rows.machine("gcp", machine)
+    kind = {"flex-start": "gcp.flex-node", "queued": "gcp.queued-node", "spot": "gcp.spot-node"}
+    kinds = ["gcp.node", "gcp.gpu-node"] if row.gpus else ["gcp.node"]
+    kinds += [kind[capacity]] if capacity in kind else []
+    platforms = [rows.platform(name) for name in kinds]
+    digest = hashlib.sha256(group.encode()).hexdigest()[:8]
+    name = f"gke-{cluster[:16]}-{group[:16]}-{digest}-{number:04d}"
+    made: dict[str, str] = {}
+    for platform in platforms:
+        made |= filled(
+            platform.labels,
+            name=name,
+            machine=machine,
+            zone=zone,
+            region=zone.rpartition("-")[0],
+            group=group,
+            capacity="flex-start" if capacity == "queued" else capacity,
+            driver=driver,
+        )
+    here = row.layers if "any" in placed or row.placed & set(placed) else ()
+    place = {key: _domain(key, number, depth, len(here)) for depth, key in enumerate(here)}
+    given = {(t.key, t.effect): t for p in platforms for t in p.taints}
+    given |= {(t.key, t.effect): t for t in taints}
+    return Node(
+        name=name,
+        pool=group,
+        labels=made | dict(row.labels) | place | dict(labels),
+        taints=tuple(given.values()),
+        allocatable=row.allocatable,
+        gpus=row.gpus,
+        nics=tuple((vpc, subnet) for vpc, subnet in nics),
+        host=frozenset().union(*(p.host for p in platforms)),
     )
 
 

@@ -131,6 +131,12 @@ class Programs:
 class Plane:
     """etcd, API server, controller manager, scheduler and KWOK on 127.0.0.1.
 
+    Args:
+        folder: for what it writes.
+        binaries: the programs by name.
+        stages: KWOK's files.
+        admission: admission plugins that this platform's API servers have more than others.
+
     Attributes:
         kubeconfig: the administrator's.
         port: the API server's.
@@ -140,6 +146,7 @@ class Plane:
     folder: Path
     binaries: Mapping[str, Path]
     stages: Sequence[Path]
+    admission: Sequence[str] = ()
     processes: Programs = field(init=False)
     kubeconfig: Path = field(init=False)
     authority: Authority = field(init=False)
@@ -244,7 +251,7 @@ class Plane:
                 f"--tls-private-key-file={server.key}",
                 f"--token-auth-file={self.folder / 'tokens.csv'}",
                 "--authorization-mode=Node,RBAC",
-                "--enable-admission-plugins=NodeRestriction",
+                f"--enable-admission-plugins={','.join(('NodeRestriction', *self.admission))}",
                 "--service-cluster-ip-range=10.96.0.0/16",
                 "--service-account-issuer=https://kubernetes.default.svc",
                 f"--service-account-signing-key-file={signing.key}",

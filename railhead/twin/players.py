@@ -13,6 +13,7 @@ from typing import Any
 
 from railhead.gate.expectation import Expectation
 from railhead.gate.state import ANNOTATION, FAILED, LABEL, READY
+from railhead.twin import gke
 from railhead.twin.world import PLAYER, Body, Look, Player, World, is_ready
 
 NFD = "feature.node.kubernetes.io"
@@ -422,6 +423,8 @@ def gate(world: World, look: Look) -> None:
             continue
         offered = node["status"].get("allocatable") or {}
         missing = [r for r, n in wanted.resources.items() if int(offered.get(r, "0")) < n]
+        if wanted.plugin and wanted.plugin.version and name not in look.installed:
+            missing.append(f"NCCL's plugin {wanted.plugin.name}")
         verdict = FAILED if missing else READY
         if node["metadata"]["labels"].get(LABEL) != verdict:
             note = f"does not offer {', '.join(missing)}" if missing else ""
@@ -446,7 +449,7 @@ PLAYERS: tuple[Player, ...] = (
     Player(plays="GPU operator", rows=("metal.gpuop.present",), turn=gpu_operator),
     Player(
         plays="NVIDIA's device plugin",
-        rows=("metal.gpuop.allocatable", "aws.var-al2023-nvidia"),
+        rows=("metal.gpuop.allocatable", "aws.var-al2023-nvidia", "gcp.device-plugin"),
         turn=gpus,
     ),
     Player(
@@ -495,5 +498,10 @@ PLAYERS: tuple[Player, ...] = (
         turn=sriov,
     ),
     Player(plays="CSI drivers", rows=("metal.nfs.params",), turn=provisioners),
-    Player(plays="the node gate", rows=(), turn=gate),
+    Player(
+        plays="GKE multi-networking",
+        rows=("gcp.multinet-objects", "gcp.multinet-conditions"),
+        turn=gke.networks,
+    ),
+    Player(plays="the node gate", rows=("gcp.plugin-installers",), turn=gate),
 )

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,12 @@ from railhead.lab.engine.provider.client import KubeClient
 from railhead.lab.recorders.workspace import Workspace, workspace
 from railhead.model.cluster import Cluster
 from railhead.twin import cloud, helm, machines
+from railhead.twin.account import Account
 from railhead.twin.joining import Joining
 from railhead.twin.managers import Managers
 from railhead.twin.plane import Plane, free_port, programs, resident, stages
 from railhead.twin.players import PLAYERS
-from railhead.twin.refusals import Account
+from railhead.twin.provisioning import Provisioning
 from railhead.twin.truth import Node
 from railhead.twin.world import Loop, World
 
@@ -39,6 +40,10 @@ MODULES: Mapping[str, str] = {
     "kubeflow-trainer": "kubeflow-trainer-2.1.0",
 }
 _SAMPLE_S = 5
+#: GKE gives pods that ask for GPUs a toleration of their taint (gcp.extended-toleration).
+_ADMISSION: Mapping[str, Sequence[str]] = {"gcp": ("ExtendedResourceToleration",)}
+#: The rows of truth that are here.
+ROWS: tuple[str, ...] = ("gcp.extended-toleration",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +157,12 @@ class Twin:
             process = subprocess.Popen(
                 words,
                 cwd=self.laid.project,
-                env={**self.laid.environment, "PULUMI_DEBUG_COMMANDS": "1"},
+                env={
+                    **self.laid.environment,
+                    "PULUMI_DEBUG_COMMANDS": "1",
+                    # A control plane that is reached by name has a certificate that all trust.
+                    "SSL_CERT_FILE": str(self.plane.authority.pair.certificate),
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=subprocess.STDOUT,
@@ -224,7 +234,10 @@ def twin(
     """
     binaries = programs()
     plane = Plane(
-        folder / "plane", binaries, stages(_made(folder / "stages"), ensure_kwok().stages)
+        folder / "plane",
+        binaries,
+        stages(_made(folder / "stages"), ensure_kwok().stages),
+        admission=_ADMISSION.get(cluster.platform.kind, ()),
     )
     loop: Loop | None = None
     managers: Managers | None = None
@@ -268,7 +281,10 @@ def twin(
             pulumi=binaries["pulumi"],
             researcher=plane.folder / "researcher.kubeconfig",
         )
-        turns.append(Joining(folder / "requests", world, made.add, made.remove).turn)
+        joining = Joining(folder / "requests", world, made.add, made.remove)
+        turns.append(joining.turn)
+        if cluster.platform.kind == "gcp":
+            turns.append(Provisioning(world, joining, made.add, made.remove).turn)
         if cluster.platform.kind == "existing":
             _site(made)
         made.engine("stack", "init", stack, limit_s=60)

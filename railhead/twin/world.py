@@ -27,10 +27,31 @@ class Look:
     Args:
         nodes: every node, by name.
         pods: every pod that a player looks at.
+        system: every pod of kube-system.
     """
 
     nodes: Mapping[str, Body]
     pods: Sequence[Body]
+    system: Sequence[Body] = ()
+
+    @property
+    def installed(self) -> set[str]:
+        """Names of the nodes on which an installer of NCCL's plugin has run."""
+        return {name for name, images in self._images().items() if "nccl-plugin" in images}
+
+    def injects(self, node: str) -> bool:
+        """Return whether GKE's injector of devices runs on a node."""
+        return "nri-device-injector" in self._images().get(node, "")
+
+    def _images(self) -> dict[str, str]:
+        """Return node -> the images of kube-system's ready pods on it."""
+        images: dict[str, str] = {}
+        for pod in filter(is_ready, self.system):
+            spec = pod["spec"]
+            for container in (*spec["containers"], *(spec.get("initContainers") or ())):
+                there = images.get(spec["nodeName"], "")
+                images[spec["nodeName"]] = f"{there} {container['image']}"
+        return images
 
     def ready(self, role: str) -> dict[str, Body]:
         """Return the ready pods of a role by the node that each is on."""
@@ -67,7 +88,9 @@ class World:
         gates = query | {"labelSelector": "app.kubernetes.io/name=railhead-gate"}
         path = "/api/v1/namespaces/railhead-gate/pods"
         pods += self.client.request("GET", path, query=gates).body["items"] or []
-        return Look(nodes={n["metadata"]["name"]: n for n in nodes}, pods=pods)
+        path = "/api/v1/namespaces/kube-system/pods"
+        system = self.client.request("GET", path, query=query).body["items"] or []
+        return Look(nodes={n["metadata"]["name"]: n for n in nodes}, pods=pods, system=system)
 
     def list(self, api_version: str, kind: str) -> list[Body]:
         """Return all objects of a kind; none where the kind is not served."""

@@ -13,7 +13,7 @@ import yaml
 from railhead.base.errors import PrerequisiteError
 from railhead.config import parse
 from railhead.twin.plane import programs
-from railhead.twin.programme import DESTROY, NEEDED, Programme
+from railhead.twin.program import DESTROY, NEEDED, Program
 from railhead.twin.steps import Outcome, Rehearsal
 from railhead.twin.twin import twin
 
@@ -46,7 +46,7 @@ def rehearsed(
         rehearsal = Rehearsal(
             stack, needed=NEEDED, always=frozenset({DESTROY}), aside=made.loop.troubles
         )
-        rehearsal.run(list(Programme(made).steps()), only)
+        rehearsal.run(list(Program(made).steps()), only)
     for outcome in rehearsal.outcomes:
         print(f"{outcome.verdict:8}{outcome.seconds:6.1f} {outcome.name}: {outcome.text}")
     return {outcome.name: outcome for outcome in rehearsal.outcomes}

@@ -53,8 +53,8 @@ class PlatformRow(_Row):
 
     Attributes:
         platform: the stack's platform.
-        labels: labels; ``{name}``, ``{machine}``, ``{zone}``, ``{region}``, ``{group}`` and
-            ``{capacity}`` in a value are the node's own.
+        labels: labels; ``{name}``, ``{machine}``, ``{zone}``, ``{region}``, ``{group}``,
+            ``{capacity}`` and ``{driver}`` in a value are the node's own.
         taints: taints without anybody's asking.
         host: what the node's image has: ``gpu-driver``, ``container-toolkit``, ``nic-driver``.
         absent: what such a node does not have, though one may think so.
@@ -75,6 +75,8 @@ class MachineRow(_Row):
         machine: its type; ``*`` is every other.
         labels: labels that only this type has.
         layers: labels with its place in the network, the widest first; none where it gets none.
+        placed: what of its pool gives it those labels: ``compact``, ``policy``, ``reservation`` or
+            ``on-demand``; empty where any does.
         allocatable: what pods may take of it before any plugin runs.
         gpus: GPUs in it, which a device plugin may offer.
         efa: EFA interfaces that it can have.
@@ -84,6 +86,7 @@ class MachineRow(_Row):
     machine: str
     labels: Mapping[str, str] = Field(default_factory=dict)
     layers: tuple[str, ...] = ()
+    placed: frozenset[str] = frozenset()
     allocatable: Mapping[str, str]
     gpus: int = Field(ge=0)
     efa: int = Field(default=0, ge=0)
@@ -181,6 +184,7 @@ class Node:
         gpus: GPUs in it.
         efa: EFA interfaces that are attached to it.
         interfaces: names of its fabric NICs.
+        nics: VPC and subnet of each of its further interfaces.
         host: what its image has (:class:`PlatformRow`).
     """
 
@@ -192,6 +196,7 @@ class Node:
     gpus: int = 0
     efa: int = 0
     interfaces: tuple[str, ...] = ()
+    nics: tuple[tuple[str, str], ...] = ()
     host: frozenset[str] = field(default_factory=frozenset)
 
     def body(self) -> dict[str, Any]:

@@ -55,7 +55,8 @@ GROUP = {
     "labels": {"team": "a"},
     "taints": [],
     "capacity": "ON_DEMAND",
-    "interfaces": 32,
+    "efa": 32,
+    "cloud": "aws",
     "nodes": 2,
     "rolled": False,
 }

@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
+from railhead.twin.account import Account, Made, RefusedError
 from railhead.twin.refusals import (
     UNIQUE,
-    Account,
-    Made,
-    RefusedError,
     on_create,
     on_delete,
     on_update,

@@ -1,99 +1,13 @@
-"""Refusals of clouds, by the rows of truth: names that are taken, things that others need.
-
-Each check names the row that it follows; the row has the source.
-"""
+"""Refusals of AWS, by the rows of truth whose ids are here."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from railhead.twin.truth import truth
+from railhead.twin.account import Account, Dependants, Made, RefusedError, Unique, at, error, flat
 
-
-class RefusedError(Exception):
-    """The cloud refuses.
-
-    Args:
-        row: the id of the row of truth.
-        text: the cloud's answer.
-    """
-
-    def __init__(self, row: str, text: str) -> None:
-        super().__init__(f"{text} [{row}]")
-        self.row = row
-
-
-@dataclass(frozen=True, kw_only=True)
-class Made:
-    """A resource of the account.
-
-    Args:
-        id: the provider's id of it.
-        type: its type token.
-        name: its logical name.
-        inputs: what the program says of it.
-    """
-
-    id: str
-    type: str
-    name: str
-    inputs: Mapping[str, Any]
-
-
-@dataclass
-class Account:
-    """Everything that was made and is not gone; ``deleting`` is not part of it."""
-
-    made: dict[str, Made] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, path: Path) -> Account:
-        """Return the account that a file holds; an empty one without the file."""
-        if not path.is_file() or not path.read_text():
-            return cls()
-        rows = json.loads(path.read_text())
-        return cls({row["id"]: Made(**row) for row in rows})
-
-    def write(self, path: Path) -> None:
-        """Write it, whole or not at all."""
-        temporary = path.with_suffix(".new")
-        temporary.write_text(json.dumps([asdict(m) for m in self.made.values()], default=repr))
-        temporary.replace(path)
-
-    def add(self, made: Made) -> None:
-        """Put a resource in, or its new inputs."""
-        self.made[made.id] = made
-
-    def drop(self, identifier: str) -> None:
-        """Take a resource out."""
-        self.made.pop(identifier, None)
-
-    def find(self, identifier: str) -> Made | None:
-        """Return a resource by its id."""
-        return self.made.get(identifier)
-
-    def of(self, token: str) -> list[Made]:
-        """Return all resources of a type."""
-        return [made for made in self.made.values() if made.type == token]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Unique:
-    """Inputs that no two resources of a type have alike.
-
-    Args:
-        row: the id of the row of truth.
-        keys: paths of the inputs; a resource that does not say the last of them is not compared.
-    """
-
-    row: str
-    keys: tuple[str, ...]
-
-
+_NO_ADDRESS = "efa-only"
 UNIQUE: Mapping[str, Unique] = {
     "aws:eks/accessEntry:AccessEntry": Unique(
         row="aws.dup-access-entry", keys=("clusterName", "principalArn")
@@ -123,19 +37,6 @@ UNIQUE: Mapping[str, Unique] = {
         ),
     ),
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Dependants:
-    """The resources that must be gone before one of a type can go.
-
-    Args:
-        row: the id of the row of truth.
-        users: type -> the inputs in which one of them refers to it.
-    """
-
-    row: str
-    users: Mapping[str, tuple[str, ...]]
 
 
 _IN_SUBNETS = {
@@ -176,64 +77,18 @@ DEPENDANTS: Mapping[str, Dependants] = {
 }
 
 
-def on_create(account: Account, made: Made) -> None:
-    """Judge a creation.
-
-    Raises:
-        RefusedError: the cloud refuses it.
-    """
-    rule = UNIQUE.get(made.type)
-    if rule is not None:
-        mine = tuple(_at(made.inputs, key) for key in rule.keys)
-        for other in account.of(made.type):
-            theirs = tuple(_at(other.inputs, key) for key in rule.keys)
-            if mine[-1] is not None and mine == theirs:
-                raise RefusedError(rule.row, f"{_error(rule.row)} ({mine[-1]})")
-    for check in CREATE.get(made.type, ()):
-        check(account, made)
-
-
-def on_update(account: Account, before: Made | None, made: Made) -> None:
-    """Judge a change in place.
-
-    Raises:
-        RefusedError: the cloud refuses it.
-    """
-    if before is None:
-        return
-    for check in UPDATE.get(made.type, ()):
-        check(account, before, made)
-
-
-def on_delete(account: Account, made: Made) -> None:
-    """Judge a deletion.
-
-    Raises:
-        RefusedError: something still depends on it.
-    """
-    rule = DEPENDANTS.get(made.type)
-    if rule is None:
-        return
-    names = {made.id, made.inputs.get("name")} - {None}
-    for token, keys in rule.users.items():
-        for user in account.of(token):
-            for key in keys:
-                if key == "*" or names & set(_flat(_at(user.inputs, key))):
-                    raise RefusedError(rule.row, f"{_error(rule.row)}: {user.name} is still there")
-
-
 def _two_zones(account: Account, made: Made) -> None:
     if len(_zones(account, made)) < 2:
-        raise RefusedError("aws.cluster-two-az", _error("aws.cluster-two-az"))
+        raise RefusedError("aws.cluster-two-az", error("aws.cluster-two-az"))
 
 
 def _same_zones(account: Account, before: Made, made: Made) -> None:
     if _zones(account, before) != _zones(account, made):
-        raise RefusedError("aws.cluster-subnet-az", _error("aws.cluster-subnet-az"))
+        raise RefusedError("aws.cluster-subnet-az", error("aws.cluster-subnet-az"))
 
 
 def _zones(account: Account, cluster: Made) -> set[str]:
-    subnets = _flat(_at(cluster.inputs, "vpcConfig.subnetIds"))
+    subnets = flat(at(cluster.inputs, "vpcConfig.subnetIds"))
     places = (account.find(str(identifier)) for identifier in subnets)
     return {str(s.inputs.get("availabilityZone")) for s in places if s is not None} or {"a", "b"}
 
@@ -241,19 +96,19 @@ def _zones(account: Account, cluster: Made) -> set[str]:
 def _block_needs_template(account: Account, made: Made) -> None:
     if made.inputs.get("capacityType") != "CAPACITY_BLOCK":
         return
-    template = account.find(str(_at(made.inputs, "launchTemplate.id") or ""))
+    template = account.find(str(at(made.inputs, "launchTemplate.id") or ""))
     if template is None:
-        raise RefusedError("aws.ng-cb-needs-lt", _error("aws.ng-cb-needs-lt"))
-    if _at(template.inputs, "instanceMarketOptions.marketType") != "capacity-block":
-        raise RefusedError("aws.ng-cb-market", _error("aws.ng-cb-market"))
-    if _at(template.inputs, "placement.groupName"):
-        raise RefusedError("aws.cb-no-pg", _error("aws.cb-no-pg"))
+        raise RefusedError("aws.ng-cb-needs-lt", error("aws.ng-cb-needs-lt"))
+    if at(template.inputs, "instanceMarketOptions.marketType") != "capacity-block":
+        raise RefusedError("aws.ng-cb-market", error("aws.ng-cb-market"))
+    if at(template.inputs, "placement.groupName"):
+        raise RefusedError("aws.cb-no-pg", error("aws.cb-no-pg"))
 
 
 def _taint_effects(_: Account, made: Made) -> None:
     for taint in made.inputs.get("taints") or ():
         if taint["effect"] not in ("NO_SCHEDULE", "NO_EXECUTE", "PREFER_NO_SCHEDULE"):
-            raise RefusedError("aws.ng-taint-effects", _error("aws.ng-taint-effects"))
+            raise RefusedError("aws.ng-taint-effects", error("aws.ng-taint-effects"))
 
 
 def _limits(_: Account, made: Made) -> None:
@@ -287,14 +142,14 @@ def _interfaces(_: Account, made: Made) -> None:
     for place in made.inputs.get("networkInterfaces") or ():
         card, device = place.get("networkCardIndex") or 0, place.get("deviceIndex") or 0
         if place.get("interfaceType") == _NO_ADDRESS and card == 0 and device == 0:
-            raise RefusedError("aws.efa-primary", _error("aws.efa-primary"))
+            raise RefusedError("aws.efa-primary", error("aws.efa-primary"))
         if fabric_interface(place):
             cards[card] = cards.get(card, 0) + 1
             if cards[card] > 1:
-                raise RefusedError("aws.efa-one-per-card", _error("aws.efa-one-per-card"))
+                raise RefusedError("aws.efa-one-per-card", error("aws.efa-one-per-card"))
         several = len(made.inputs["networkInterfaces"]) > 1
         if several and str(place.get("associatePublicIpAddress", "")).lower() == "true":
-            raise RefusedError("aws.efa-public-ip", _error("aws.efa-public-ip"))
+            raise RefusedError("aws.efa-public-ip", error("aws.efa-public-ip"))
 
 
 def _one_per_zone(account: Account, made: Made) -> None:
@@ -305,14 +160,14 @@ def _one_per_zone(account: Account, made: Made) -> None:
     for other in account.of(made.type):
         same = other.inputs.get("fileSystemId") == made.inputs.get("fileSystemId")
         if same and zone(made) is not None and zone(other) == zone(made):
-            raise RefusedError("aws.dup-mount-target", _error("aws.dup-mount-target"))
+            raise RefusedError("aws.dup-mount-target", error("aws.dup-mount-target"))
 
 
 def _no_smaller(_: Account, before: Made, made: Made) -> None:
     if int(made.inputs.get("storageCapacity") or 0) < int(
         before.inputs.get("storageCapacity") or 0
     ):
-        raise RefusedError("aws.fsx-shrink", _error("aws.fsx-shrink"))
+        raise RefusedError("aws.fsx-shrink", error("aws.fsx-shrink"))
 
 
 CREATE: Mapping[str, tuple[Callable[[Account, Made], None], ...]] = {
@@ -328,48 +183,18 @@ UPDATE: Mapping[str, tuple[Callable[[Account, Made, Made], None], ...]] = {
     "aws:fsx/lustreFileSystem:LustreFileSystem": (_no_smaller,),
 }
 
-
-_NO_ADDRESS = "efa-only"
-
-
-def _error(row: str) -> str:
-    return next(r.error for r in truth().refusals if r.id == row)
-
-
-def _at(inputs: Mapping[str, Any], path: str) -> Any:
-    value: Any = inputs
-    for key in path.split("."):
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value
-
-
-def _flat(value: Any) -> Iterator[Any]:
-    if isinstance(value, list):
-        for item in value:
-            yield from _flat(item)
-    elif value is not None:
-        yield value
-
-
-def rows() -> set[str]:
-    """Return the ids of all rows that a check here follows."""
-    unique = {rule.row for rule in UNIQUE.values()}
-    depended = {rule.row for rule in DEPENDANTS.values()}
-    return (
-        unique
-        | depended
-        | {
-            "aws.cluster-two-az",
-            "aws.cluster-subnet-az",
-            "aws.ng-cb-needs-lt",
-            "aws.ng-cb-market",
-            "aws.cb-no-pg",
-            "aws.ng-taint-effects",
-            "aws.ng-limits",
-            "aws.efa-primary",
-            "aws.efa-one-per-card",
-            "aws.efa-public-ip",
-            "aws.dup-mount-target",
-            "aws.fsx-shrink",
-        }
-    )
+#: The rows that the checks above follow.
+CHECKED: tuple[str, ...] = (
+    "aws.cluster-two-az",
+    "aws.cluster-subnet-az",
+    "aws.ng-cb-needs-lt",
+    "aws.ng-cb-market",
+    "aws.cb-no-pg",
+    "aws.ng-taint-effects",
+    "aws.ng-limits",
+    "aws.efa-primary",
+    "aws.efa-one-per-card",
+    "aws.efa-public-ip",
+    "aws.dup-mount-target",
+    "aws.fsx-shrink",
+)

@@ -1,0 +1,90 @@
+"""EKS' node groups and add-ons in a twin."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from railhead.lab.recorders.answers import ZONES
+from railhead.twin.account import Account, Made, RefusedError
+from railhead.twin.asking import EFFECTS, Asking
+from railhead.twin.refusals.aws import fabric_interface
+
+
+@dataclass
+class NodeGroups(Asking):
+    """The nodes of EKS' node groups: they come, go and change as their group does."""
+
+    def follow(self, operation: str, made: Made, before: Made | None) -> None:
+        """Bring the twin's nodes to what a group says, or an add-on's pods.
+
+        Raises:
+            RefusedError: no node of it can become ready, or an add-on has no node.
+        """
+        if made.type == "aws:eks/nodeGroup:NodeGroup":
+            self._group(operation, made, before)
+        elif made.type == "aws:eks/addon:Addon":
+            self._addon(operation, made)
+
+    def _group(self, operation: str, made: Made, before: Made | None) -> None:
+        account = Account.read(Path(self.settings["account"]))
+        name = made.inputs["nodeGroupName"]
+        if operation == "delete":
+            self.request("scale", group=name, nodes=0)
+            self._wait(name, 0)
+            return
+        template = account.find(str(made.inputs.get("launchTemplate", {}).get("id", "")))
+        subnet = account.find(str(made.inputs["subnetIds"][0]))
+        known = ZONES.get(str(made.inputs["subnetIds"][0]), "us-east-2a")
+        zone = str(subnet.inputs.get("availabilityZone") if subnet else known)
+        interfaces = (template.inputs if template else {}).get("networkInterfaces") or ()
+        types = made.inputs.get("instanceTypes") or [
+            (template.inputs if template else {}).get("instanceType")
+        ]
+        nodes = int(made.inputs["scalingConfig"]["desiredSize"])
+        rolled = before is not None and (
+            before.inputs.get("launchTemplate") != made.inputs.get("launchTemplate")
+            or before.inputs.get("version") != made.inputs.get("version")
+        )
+        self.request(
+            "group",
+            cloud="aws",
+            group=name,
+            machine=types[0],
+            zone=zone,
+            labels=made.inputs.get("labels") or {},
+            taints=[
+                {"key": t["key"], "value": t.get("value") or "", "effect": EFFECTS[t["effect"]]}
+                for t in made.inputs.get("taints") or ()
+            ],
+            capacity=made.inputs.get("capacityType") or "ON_DEMAND",
+            efa=len([i for i in interfaces if fabric_interface(i)]),
+            nodes=nodes,
+            rolled=rolled,
+        )
+        self._wait(name, nodes)
+
+    def _wait(self, group: str, nodes: int) -> None:
+        if not self.reached(f"eks.amazonaws.com/nodegroup={group}", nodes):
+            raise RefusedError(
+                "aws.mng-join-timeout",
+                f"NodeCreationFailure: group {group} has not {nodes} nodes",
+            )
+
+    def _addon(self, operation: str, made: Made) -> None:
+        name = made.inputs["addonName"]
+        self.request("addon" if operation != "delete" else "addon-gone", addon=name)
+        if operation == "delete" or name != "coredns":
+            return
+        deadline = time.monotonic() + 45.0
+        path = "/apis/apps/v1/namespaces/kube-system/deployments/coredns"
+        while time.monotonic() < deadline:
+            with contextlib.suppress(Exception):
+                if self.client().request("GET", path).body["status"].get("availableReplicas"):
+                    return
+            time.sleep(0.3)
+        raise RefusedError(
+            "aws.addon-degraded", "coredns stays DEGRADED: InsufficientNumberOfReplicas, no node"
+        )

@@ -1,0 +1,232 @@
+"""Refusals of Google Cloud, by the rows of truth whose ids are here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from railhead.twin.account import Account, Dependants, Made, RefusedError, Unique, at, error
+
+_CLUSTER = "gcp:container/cluster:Cluster"
+_POOL = "gcp:container/nodePool:NodePool"
+_CONNECTION = "gcp:servicenetworking/connection:Connection"
+_LUSTRE = "gcp:lustre/instance:Instance"
+#: What a producer keeps of a connection when its instance is gone, for hours to days.
+HELD = "producer of private services access"
+_NETWORK = "gcp:compute/network:Network"
+_IN_NETWORK = {
+    "gcp:compute/subnetwork:Subnetwork": ("network",),
+    "gcp:compute/firewall:Firewall": ("network",),
+    "gcp:compute/router:Router": ("network",),
+    "gcp:compute/globalAddress:GlobalAddress": ("network",),
+    _CLUSTER: ("network",),
+}
+UNIQUE: Mapping[str, Unique] = {
+    _POOL: Unique(row="gcp.np-exists", keys=("cluster", "name")),
+    **{
+        f"gcp:compute/{kind[0].lower()}{kind[1:]}:{kind}": Unique(
+            row="gcp.name-taken", keys=("region", "name")
+        )
+        for kind in (
+            "Network",
+            "Subnetwork",
+            "Firewall",
+            "Router",
+            "GlobalAddress",
+            "ResourcePolicy",
+        )
+    },
+}
+DEPENDANTS: Mapping[str, Dependants] = {
+    _NETWORK: Dependants(row="gcp.network-in-use", users=_IN_NETWORK),
+    "gcp:compute/subnetwork:Subnetwork": Dependants(
+        row="gcp.subnet-in-use",
+        users={
+            _CLUSTER: ("subnetwork",),
+            _POOL: ("networkConfig.additionalNodeNetworkConfigs",),
+        },
+    ),
+}
+
+
+def _refuse(row: str) -> None:
+    raise RefusedError(row, error(row))
+
+
+def _flex(_: Account, pool: Made) -> None:
+    node = pool.inputs.get("nodeConfig") or {}
+    queued = at(pool.inputs, "queuedProvisioning.enabled")
+    if node.get("spot") and (node.get("flexStart") or queued):
+        _refuse("gcp.spot-flex")
+    if not node.get("flexStart"):
+        return
+    if at(pool.inputs, "management.autoRepair"):
+        _refuse("gcp.flex-autorepair")
+    if at(node, "reservationAffinity.consumeReservationType") != "NO_RESERVATION":
+        _refuse("gcp.flex-reservation")
+    if pool.inputs.get("nodeCount") is not None or not pool.inputs.get("autoscaling"):
+        _refuse("gcp.flex-static")
+    least = ("totalMinNodeCount", "minNodeCount")
+    if queued and any(int(at(pool.inputs, f"autoscaling.{key}") or 0) for key in least):
+        _refuse("gcp.queued-min")
+
+
+def _reserved(_: Account, pool: Made) -> None:
+    kind = at(pool.inputs, "nodeConfig.reservationAffinity.consumeReservationType")
+    if at(pool.inputs, "nodeConfig.spot") and kind not in (None, "NO_RESERVATION"):
+        _refuse("gcp.spot-reservation")
+
+
+def _placed(_: Account, pool: Made) -> None:
+    if not pool.inputs.get("placementPolicy"):
+        return
+    machine = str(at(pool.inputs, "nodeConfig.machineType"))
+    if at(pool.inputs, "queuedProvisioning.enabled"):
+        _refuse("gcp.placement-queued")
+    if at(pool.inputs, "nodeConfig.flexStart") and machine.startswith(
+        ("a2-", "a3-high", "a3-mega")
+    ):
+        _refuse("gcp.placement-flex")
+    if len(pool.inputs.get("nodeLocations") or ()) != 1:
+        _refuse("gcp.placement-single-zone")
+
+
+def _disk(_: Account, pool: Made) -> None:
+    machine = str(at(pool.inputs, "nodeConfig.machineType"))
+    disk = str(at(pool.inputs, "nodeConfig.diskType") or "")
+    if machine.startswith(("a3-ultra", "a4")) and disk.startswith("pd-"):
+        _refuse("gcp.disk-hyperdisk")
+    if machine.startswith(("a3-high", "a3-mega")) and disk == "pd-standard":
+        _refuse("gcp.disk-a3")
+
+
+def _sizes(_: Account, pool: Made) -> None:
+    if pool.inputs.get("nodeCount") is not None and pool.inputs.get("initialNodeCount") is not None:
+        _refuse("gcp.np-count-both")
+    surge = pool.inputs.get("upgradeSettings") or {"maxSurge": 1}
+    if not surge.get("maxSurge") and not surge.get("maxUnavailable"):
+        _refuse("gcp.surge")
+
+
+def _managed(account: Account, pool: Made) -> None:
+    management = pool.inputs.get("management") or {}
+    repair = management.get("autoRepair", True) or at(pool.inputs, "nodeConfig.flexStart")
+    if repair and management.get("autoUpgrade", True):
+        return
+    channels = [at(c.inputs, "releaseChannel.channel") for c in account.of(_CLUSTER)]
+    if any(channel not in (None, "UNSPECIFIED") for channel in channels):
+        _refuse("gcp.channel-autoupgrade")
+
+
+def _maintained(_: Account, cluster: Made) -> None:
+    window = at(cluster.inputs, "maintenancePolicy.recurringWindow")
+    if window and hours_in_32_days(window) < 48:
+        _refuse("gcp.maintenance")
+
+
+def hours_in_32_days(window: Mapping[str, Any]) -> float:
+    """Return the hours that a recurring window leaves in any 32 days; without end if unknown."""
+    start, end = (datetime.fromisoformat(window[key]) for key in ("startTime", "endTime"))
+    rule = dict(part.split("=") for part in str(window["recurrence"]).split(";"))
+    days = len(rule["BYDAY"].split(",")) if "BYDAY" in rule else 1
+    times = {"DAILY": 32, "WEEKLY": 32 // 7 * days}.get(rule["FREQ"], 32)
+    return (end - start).total_seconds() / 3600 * times
+
+
+def _dataplane(_: Account, cluster: Made) -> None:
+    two = cluster.inputs.get("datapathProvider") == "ADVANCED_DATAPATH"
+    if cluster.inputs.get("enableMultiNetworking") and not two:
+        _refuse("gcp.multinet-dataplane")
+
+
+def _identity(account: Account, member: Made) -> None:
+    pools = [at(c.inputs, "workloadIdentityConfig.workloadPool") for c in account.of(_CLUSTER)]
+    if ".svc.id.goog" in str(member.inputs.get("member")) and not any(pools):
+        _refuse("gcp.identity-pool")
+
+
+def _connected(account: Account, instance: Made) -> None:
+    network = instance.inputs.get("network")
+    connected = any(c.inputs.get("network") == network for c in account.of(_CONNECTION))
+    # In a network that was there before, the connection was too.
+    if not connected and any(n.id == network for n in account.of(_NETWORK)):
+        _refuse("gcp.lustre-connection")
+
+
+def _unprotected(_: Account, cluster: Made) -> None:
+    if cluster.inputs.get("deletionProtection", True):
+        _refuse("gcp.deletion-protection")
+
+
+def _let_go(account: Account, connection: Made) -> None:
+    how = connection.inputs.get("deletionPolicy")
+    if how in ("ABANDON", "REMOVE_PEERING"):
+        return
+    holders = [*account.of(_LUSTRE), *account.of(HELD)]
+    if any(h.inputs.get("network") == connection.inputs.get("network") for h in holders):
+        _refuse("gcp.connection-held")
+
+
+def _not_peered(account: Account, network: Made) -> None:
+    left = [h for h in account.of(HELD) if h.inputs.get("abandoned")]
+    if any(h.inputs.get("network") == network.id for h in left):
+        _refuse("gcp.network-peered")
+
+
+def left_behind(made: Made) -> Made | None:
+    """Return what of a resource stays in the account when it is gone; often nothing."""
+    if made.type == _LUSTRE:
+        inputs = {"network": made.inputs.get("network")}
+    elif made.type == _CONNECTION and made.inputs.get("deletionPolicy") == "ABANDON":
+        inputs = {"network": made.inputs.get("network"), "abandoned": True}
+    else:
+        return None
+    return Made(id=f"{made.id}-held", type=HELD, name=made.name, inputs=inputs)
+
+
+CREATE: Mapping[str, tuple[Callable[[Account, Made], None], ...]] = {
+    _CLUSTER: (_maintained, _dataplane),
+    _POOL: (_flex, _reserved, _placed, _disk, _sizes, _managed),
+    _LUSTRE: (_connected,),
+    "gcp:storage/bucketIAMMember:BucketIAMMember": (_identity,),
+    "gcp:projects/iAMMember:IAMMember": (_identity,),
+    "gcp:serviceaccount/iAMMember:IAMMember": (_identity,),
+}
+UPDATE: Mapping[str, tuple[Callable[[Account, Made, Made], None], ...]] = {
+    _CLUSTER: (lambda account, _, made: _maintained(account, made),),
+    _POOL: (
+        lambda account, _, made: _sizes(account, made),
+        lambda account, _, made: _managed(account, made),
+    ),
+}
+DELETE: Mapping[str, tuple[Callable[[Account, Made], None], ...]] = {
+    _CLUSTER: (_unprotected,),
+    _CONNECTION: (_let_go,),
+    _NETWORK: (_not_peered,),
+}
+#: The rows that the checks above follow.
+CHECKED: tuple[str, ...] = (
+    "gcp.channel-autoupgrade",
+    "gcp.connection-held",
+    "gcp.deletion-protection",
+    "gcp.disk-a3",
+    "gcp.disk-hyperdisk",
+    "gcp.flex-autorepair",
+    "gcp.flex-reservation",
+    "gcp.flex-static",
+    "gcp.identity-pool",
+    "gcp.lustre-connection",
+    "gcp.maintenance",
+    "gcp.multinet-dataplane",
+    "gcp.network-peered",
+    "gcp.np-count-both",
+    "gcp.np-error",
+    "gcp.placement-flex",
+    "gcp.placement-queued",
+    "gcp.placement-single-zone",
+    "gcp.queued-min",
+    "gcp.spot-flex",
+    "gcp.spot-reservation",
+    "gcp.surge",
+)
