@@ -1,1 +1,1 @@
-"""What a stack takes for granted, row by row, and the calls that ask for it before the first up."""
+"""The assumptions of a stack, row by row, and the calls that ask for them before the first up."""

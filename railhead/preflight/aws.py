@@ -67,7 +67,7 @@ def account(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
         yield failed(f"these credentials are of account {me['Account']}, the stack's is {expected}")
     elif not any(_is(me["Arn"], arn) for arn in cluster.platform.administrators):
         yield failed(
-            f"{me['Arn']} is none of platform.administrators: EKS will not let it in",
+            f"{me['Arn']} is not in platform.administrators: EKS will not let it in",
             "add its role to platform.administrators, or log in as one of them",
         )
     else:

@@ -232,12 +232,12 @@ def operators(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]
     """Look for operators of others that the stack would install as well."""
     wanted = releases(cluster)
     served = {group["name"] for group in client.get("/apis")["groups"]}
-    found = sorted(served & wanted.keys())
-    if not found:
+    taken = sorted(served & wanted.keys())
+    if not taken:
         yield ok(f"nobody serves {', '.join(sorted(wanted))}")
         return
     definitions = client.list("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
-    for group in found:
+    for group in taken:
         owners = {_owner(item) for item in definitions if item["spec"]["group"] == group}
         yield failed(
             f"{group} is served already, by {', '.join(sorted(owners)) or 'an aggregated API'}; "

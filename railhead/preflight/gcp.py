@@ -381,7 +381,7 @@ def names(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
             try:
                 taken = _there(google, cluster, what, name)
             except UnaskedError as error:
-                # A bucket of somebody else's is one of them.
+                # A bucket of another project is one of them.
                 yield unknown(f"whether the {what} {name} is there: {error.problem}", error.remedy)
             else:
                 yield failed(f"there is already the {what} {name}") if taken else ok(name)

@@ -1,7 +1,7 @@
 """The one way from here to a cloud or a cluster: calls that read.
 
 Nothing else of this package sends anything, as a test holds. What is not a reading call is refused
-before it is sent, whoever asks for it.
+before it is sent.
 """
 
 from __future__ import annotations

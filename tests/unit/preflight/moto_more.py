@@ -1,4 +1,4 @@
-"""What moto does not answer, answered in its own way: by its server, in the API's own format."""
+"""Answers that moto lacks, given in its own way: by its server, in the API's own format."""
 
 from __future__ import annotations
 

@@ -37,8 +37,8 @@ def section(stack: str) -> Raw:
     text = (REPO / f"stacks/Pulumi.{stack}.yaml").read_text()
     # One region, so that one world is enough.
     data = yaml.safe_load(text.replace("us-west-2", REGION))
-    found: Raw = data["config"]["railhead:cluster"]
-    return found
+    cluster: Raw = data["config"]["railhead:cluster"]
+    return cluster
 
 
 def reserved(kind: str, count: int, **more: Any) -> Raw:
@@ -296,7 +296,7 @@ CASES = [
     Case("account", "are of account 123456789012", edit=platform(account="999999999999")),
     Case(
         "account",
-        "is none of platform.administrators",
+        "is not in platform.administrators",
         edit=platform(administrators=[f"arn:aws:iam::{ACCOUNT}:role/railhead-deploy"]),
     ),
     Case("permissions", "may not call eks:CreateCluster", answers=denied),
@@ -484,7 +484,7 @@ def test_the_command_reports_rows_and_exit_code(
 
 
 def test_names_are_those_of_what_the_stacks_make() -> None:
-    """As the recorded plans have them: what is not looked for would be found by `up` alone."""
+    """Compare with the recorded plans: what is not looked for would be found by `up` alone."""
     looked = {
         "Cluster": ("name", "EKS cluster"),
         "LogGroup": ("name", "log group"),

@@ -1,6 +1,6 @@
 """Every row of the ledger of GCP, asked of a local server, and failed once at least.
 
-The server's answers, and the requests, are held against Google's discovery documents.
+The server's answers, and the requests, are compared with Google's discovery documents.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ def paths(service: str) -> list[tuple[str, str, re.Pattern[str], Mapping[str, An
 
 
 def method_of(verb: str, service: str, path: str) -> tuple[str, Mapping[str, Any]]:
-    found = [
+    hits = [
         (name, method)
         for name, http, pattern, method in paths(service)
         if http == verb and pattern.fullmatch(path)
     ]
-    assert len(found) == 1, f"{verb} {service} {path} is of {len(found)} methods"
-    return found[0]
+    assert len(hits) == 1, f"{verb} {service} {path} is of {len(hits)} methods"
+    return hits[0]
 
 
 def faults(api: str, field: Mapping[str, Any], value: Any, path: str) -> Iterator[str]:
@@ -313,8 +313,8 @@ def shipped(stack: str) -> GcpCluster:
 
 def section(stack: str) -> Raw:
     data = yaml.safe_load((REPO / f"stacks/Pulumi.{stack}.yaml").read_text())
-    found: Raw = data["config"]["railhead:cluster"]
-    return found
+    cluster: Raw = data["config"]["railhead:cluster"]
+    return cluster
 
 
 def parsed(raw: Raw) -> GcpCluster:

@@ -59,12 +59,21 @@ def test_what_rows_name_exists(platform: str) -> None:
 
 @pytest.mark.parametrize("stack", [name for names in STACKS.values() for name in names])
 def test_offline_prints_the_ledger_and_asks_nobody(stack: str) -> None:
-    """There are neither credentials nor kubeconfigs here, so that asking would fail."""
+    """Ask nothing: there are neither credentials nor kubeconfigs here."""
     done = CliRunner().invoke(app, ["preflight", stack, "--offline", "--json"])
     assert done.exit_code == ExitCode.OK, done.output
     rows = json.loads(done.stdout)["rows"]
     assert {row["proof"] for row in rows} == {"call", "offline", "up"}
     assert {row["verdict"] for row in rows} == {"not asked"}
+
+
+def test_the_page_names_every_row_that_is_asked() -> None:
+    page = (REPO / "docs/preflight.md").read_text()
+    sections = dict(zip(("aws", "gcp", "existing"), page.split("\n## ")[3:6], strict=True))
+    assert list(sections) == list(STACKS)
+    for platform, text in sections.items():
+        asked = [row.id for row in ledger(platform) if row.proof == "call"]
+        assert re.findall(r"^\| `([a-z]+)` \|", text, re.M) == asked, platform
 
 
 def test_the_lab_has_no_ledger() -> None:
@@ -206,7 +215,7 @@ PREFIXES = {"efs": "elasticfilesystem"}
 
 @pytest.mark.parametrize("stack", STACKS["aws"])
 def test_rights_hold_what_makes_each_resource_of_aws(stack: str) -> None:
-    """By the calls that the requests' own tests make of the recorded inputs."""
+    """Compare with the calls that the requests' own tests make of the recorded inputs."""
     source = (REPO / "tests/providers/aws_requests.py").read_text()
     bodies = {
         node.name: ast.get_source_segment(source, node) or ""
