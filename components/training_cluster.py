@@ -16,6 +16,7 @@ from railhead.components.controllers.trainer import Trainer
 from railhead.components.fabric.fabric import Fabric
 from railhead.components.guards.guards import Guards, GuardsArgs
 from railhead.components.guards.node_gate import NodeGate
+from railhead.components.job_owners import JobOwners, JobOwnersArgs
 from railhead.components.namespaces.researchers import Researchers, ResearchersArgs
 from railhead.components.namespaces.training_namespace import (
     TrainingNamespace,
@@ -28,6 +29,7 @@ from railhead.components.watching.watching import Watched
 from railhead.contract import ClusterContract
 from railhead.model.cluster import Cluster
 from railhead.resolve.cluster import Resolved, resolve
+from railhead.resolve.ending import ending
 from railhead.resolve.schedulers import scheduler_of
 
 
@@ -147,6 +149,17 @@ class TrainingCluster(pulumi.ComponentResource):
         published = PublishedContract(
             f"{name}-contract",
             ContractArgs(contract=self.contract, after=[researchers, *namespaces]),
+            opts=below,
+        )
+        # `destroy` begins with these, and stops there while a job runs.
+        ended = Guards(
+            f"{name}-ending", GuardsArgs(guards=ending(cluster), after=[published]), opts=below
+        )
+        JobOwners(
+            f"{name}-jobs",
+            JobOwnersArgs(
+                namespaces=[namespace.name for namespace in resolved.namespaces], after=[ended]
+            ),
             opts=below,
         )
         self.written = published.written

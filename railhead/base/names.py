@@ -19,6 +19,8 @@ LAUNCHER_LABEL = "railhead.dev/launcher"
 UNCHARGED_LABEL = "railhead.dev/uncharged"
 # A ClusterTrainingRuntime that this stack published.
 PUBLISHED_LABEL = "railhead.dev/published"
+# The ConfigMap of a training namespace that owns its jobs.
+JOBS_OWNER = "railhead-jobs"
 # On a claim that holds checkpoints.
 CHECKPOINT_LABEL = "railhead.dev/checkpoint"
 # On a claim, with its own name as the value: someone wants it deleted.

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from railhead.base.errors import PrerequisiteError, TimedOutError
+from railhead.base.names import JOBS_OWNER
 from railhead.kube import client as kube
 from railhead.kube import jobs
 from railhead.kube.jobs import JobState, Phase
@@ -55,6 +56,10 @@ def _with_itself(body: kube.Object) -> kube.Object:
 def _create(cluster: kube.Cluster, body: kube.Object, files: Sequence[kube.Object]) -> kube.Object:
     namespace = body["metadata"]["namespace"]
     folder = kube.core(namespace, "configmaps")
+    if (owner := cluster.find(f"{folder}/{JOBS_OWNER}")) is not None:
+        # With it an ended job is deleted, which would hold its runtime against `destroy`.
+        owned = {"ownerReferences": [render.owner_reference(owner)]}
+        body = body | {"metadata": body["metadata"] | owned}
     paths: list[str] = []
     try:
         for file in files:

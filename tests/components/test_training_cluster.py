@@ -12,6 +12,7 @@ import pulumi
 import pytest
 import yaml
 
+from railhead.base.names import JOBS_OWNER
 from railhead.catalog.versions import LAB, NEWEST_READ, PROVEN, TEMPLATE_CHARGE, OciChart
 from railhead.contract import ClusterContract
 from tests.components.recording import (
@@ -143,7 +144,9 @@ class TestGraph:
         for kind in ("ClusterQueue", "ClusterTrainingRuntime", "ResourceFlavor", "Topology"):
             assert recording.one(kind).urn in before
         for binding in recording.kind("ValidatingAdmissionPolicyBinding"):
-            assert binding.urn in before
+            # What holds the stack while jobs run is made last.
+            ending = binding.inputs["metadata"]["name"].endswith("-ended")
+            assert (binding.urn in before) != ending
 
     def test_what_lies_in_a_namespace_waits_for_it(self, recording: Recording) -> None:
         namespaces = {r.inputs["metadata"]["name"]: r.urn for r in recording.kind("Namespace")}
@@ -166,7 +169,11 @@ class TestGraph:
         assert _kept(recording) == set()
         for name in ("training", "railhead-system"):
             namespace = recording.one("Namespace", name).urn
-            inside = [r for r in _inside(recording, name) if r.inputs["kind"] != "LocalQueue"]
+            inside = [
+                r
+                for r in _inside(recording, name)
+                if r.inputs["kind"] != "LocalQueue" and r.inputs["metadata"]["name"] != JOBS_OWNER
+            ]
             assert len(inside) >= 3
             assert {recording.deleted_with(r) for r in inside} == {namespace}
         assert recording.deleted_with(recording.one("LocalQueue")) == ""
@@ -192,8 +199,14 @@ class TestGraph:
     def test_a_queue_closes_before_anything_that_its_jobs_need(self, recording: Recording) -> None:
         queue = recording.one("LocalQueue")
         for resource in _inside(recording, "training"):
-            if resource.urn != queue.urn:
+            if resource.urn != queue.urn and resource.inputs["metadata"]["name"] != JOBS_OWNER:
                 assert resource.urn in recording.before(queue.urn), resource.urn
+
+    def test_destroy_begins_with_the_owner_of_jobs(self, recording: Recording) -> None:
+        owner = recording.one("ConfigMap", JOBS_OWNER)
+        others = {r.urn for r in recording.resources.values() if r.custom} - {owner.urn}
+        assert others <= recording.before(owner.urn)
+        assert recording.deleted_with(owner) == ""
 
     def test_the_contract_comes_after_the_namespaces(self, recording: Recording) -> None:
         before = recording.before(recording.one("ConfigMap", "railhead-contract").urn)

@@ -57,6 +57,7 @@ from railhead.components.gcp.service_access import ServiceAccess, ServiceAccessA
 from railhead.components.gcp.storage_names import StorageNames, StorageNamesArgs
 from railhead.components.guards.guards import Guards, GuardsArgs
 from railhead.components.guards.node_gate import GatedPool, NodeGate, NodeGateArgs
+from railhead.components.job_owners import JobOwners, JobOwnersArgs
 from railhead.components.namespaces.checkpoints import Checkpoints, CheckpointsArgs
 from railhead.components.namespaces.claims import Claims, ClaimsArgs
 from railhead.components.namespaces.datasets import Datasets
@@ -135,6 +136,10 @@ def contract_PublishedContract() -> None:
     described = pulumi.Config("railhead").require_object("cluster")
     cluster = config.parse(described, where="stacks/Pulumi.lab.yaml")
     PublishedContract("contract", ContractArgs(contract=resolve(cluster).contract))
+
+
+def job_owners_JobOwners() -> None:
+    JobOwners("jobs", JobOwnersArgs(namespaces=["training"]))
 
 
 def runtimes_Runtimes() -> None:

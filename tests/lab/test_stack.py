@@ -152,17 +152,18 @@ def test_destroy_waits_for_jobs_keeps_claims_and_ends_clean(
     resources = _objects(bare_env, repo)
     spaces = [inputs for urn, (_, inputs) in resources.items() if "core/v1:Namespace::" in urn]
     made = {f"namespace/{inputs['metadata']['name']}" for inputs in spaces}
-    # A job that nobody ended stops it before anything that the job needs is gone.
-    launch = ("launch", "examples/torch-ddp.yaml", "--name", "stays", "--set", "env.EPOCHS=500")
-    launched = _run(bare_env, repo, sys.executable, "-m", "railhead", *launch)
-    assert launched.returncode == 0, launched.stderr
+    # As after `make demo`: a job that has ended, and whose runtime it would keep.
+    command = (sys.executable, "-m", "railhead")
+    launch = (*command, "launch", "examples/torch-ddp.yaml", "--name")
+    succeed(_run(bare_env, repo, *launch, "ended", "--set", "env.EPOCHS=1", "--wait"))
+    # A job that nobody ended stops it before anything is gone.
+    succeed(_run(bare_env, repo, *launch, "stays", "--set", "env.EPOCHS=500"))
     destroy = ("pulumi", "destroy", "--stack", STACK, "--yes", "--non-interactive")
     refused = _run(bare_env, repo, *destroy)
     assert refused.returncode != 0
-    assert "queue training has a job: TrainJob training/stays" in refused.stdout
-    # The contract went first, so the namespace has to be said.
-    cancel = ("cancel", "stays", "--namespace", "training")
-    succeed(_run(bare_env, repo, sys.executable, "-m", "railhead", *cancel))
+    assert "TrainJob training/stays has not ended" in refused.stdout
+    assert set(_objects(bare_env, repo)) == set(resources)
+    succeed(_run(bare_env, repo, *command, "cancel", "stays"))
     claim = ("kubectl", "-n", "training", "get", "pvc", "checkpoints", "-o", "name")
     uid = (*claim[:-1], "jsonpath={.metadata.uid}")
     kept = succeed(_run(bare_env, repo, *uid)).stdout

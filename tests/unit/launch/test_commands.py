@@ -14,6 +14,7 @@ import yaml
 
 from railhead import cli
 from railhead.base.errors import ExitCode, PrerequisiteError
+from railhead.base.names import JOBS_OWNER
 from railhead.kube.client import ApiError, Cluster
 from railhead.launch import console, submit
 from railhead.launch.apis import apis
@@ -110,6 +111,14 @@ def test_all_or_nothing(api: Api, run: Any, job_file: Path) -> None:
     assert code == ExitCode.REFUSED
     assert "appeared meanwhile" in err
     assert FILES not in api.objects
+
+
+def test_a_job_goes_with_the_stacks_owner_of_jobs(api: Api, run: Any, job_file: Path) -> None:
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": JOBS_OWNER}}
+    uid = api.put(FILES.rsplit("/", 1)[0], owner)["metadata"]["uid"]
+    assert run("launch", job_file)[0] == 0
+    (reference,) = api.objects[f"{world.JOBS}/demo"]["metadata"]["ownerReferences"]
+    assert reference == {"apiVersion": "v1", "kind": "ConfigMap", "name": JOBS_OWNER, "uid": uid}
 
 
 def test_files_of_a_killed_launch_are_replaced(api: Api, run: Any, job_file: Path) -> None:

@@ -1,0 +1,45 @@
+"""The owner of each namespace's jobs, with which ended jobs are deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from railhead.base.names import JOBS_OWNER
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobOwnersArgs:
+    """Arguments of :class:`JobOwners`.
+
+    Args:
+        namespaces: the training namespaces.
+        after: all other resources of the stack, so that `destroy` begins with these.
+    """
+
+    namespaces: Sequence[str]
+    after: Sequence[pulumi.Resource] = ()
+
+
+class JobOwners(pulumi.ComponentResource):
+    """A ConfigMap in each namespace that owns the TrainJobs of `railhead launch`.
+
+    Its deletion deletes ended jobs, and is refused while one has not ended
+    (:mod:`railhead.resolve.ending`).
+    """
+
+    def __init__(
+        self, name: str, args: JobOwnersArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("railhead:index:JobOwners", name, None, opts)
+        for namespace in args.namespaces:
+            kubernetes.core.v1.ConfigMap(
+                f"{name}-{namespace}",
+                metadata={"name": JOBS_OWNER, "namespace": namespace},
+                data={"about": "Owns the jobs of `railhead launch`; goes with the stack."},
+                opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
+            )
+        self.register_outputs({"namespaces": list(args.namespaces)})
