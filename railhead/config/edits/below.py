@@ -104,9 +104,17 @@ def _kept_image(was: MadeWith, now: MadeWith) -> tuple[str, ...]:
     )
 
 
+def _with_directory(was: MadeWith, cluster: str) -> MadeWith:
+    """Return a share with its directory: an older Railhead recorded none, and used the name."""
+    if "share" not in was.fixed:
+        return was
+    return was.model_copy(update={"fixed": {"directory": cluster, **was.fixed}})
+
+
 def _storage(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
     now = after.made.storage
-    for name, was in before.made.storage.items():
+    for name, recorded in before.made.storage.items():
+        was = _with_directory(recorded, before.cluster)
         claims = [f"{c.namespace}/{c.claim}" for c in before.checkpoints if c.storage_class == name]
         of = f"(of {', '.join(claims)}) " if claims else ""
         if name not in now:

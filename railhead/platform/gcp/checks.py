@@ -231,11 +231,18 @@ def _compact(path: str, pool: GcpPool, machine: GkeMachine) -> Iterator[Problem]
             f"{distance} fails on {name!r} ({machine.sources['least_max_distance']}); "
             f"the least is {machine.least_max_distance}",
         )
-    if machine.compact and pool.nodes > machine.compact_nodes:
+
+
+def _placed_nodes(path: str, pool: GcpPool, machine: GkeMachine) -> Iterator[Problem]:
+    # cluster-autoscaler of GoogleCloudPlatform, gke/placement/placement.go, MaxNodes:
+    # of a policy of either kind, and of any owner, unless it has an accelerator topology.
+    if isinstance(pool.placement, NoPlacement) or not machine.compact:
+        return
+    if pool.nodes > machine.compact_nodes:
         yield (
             f"{path}.nodes",
-            f"{pool.nodes} are more than the {machine.compact_nodes} of {name!r} that one compact "
-            "placement holds; make it several pools",
+            f"{pool.nodes} are more than the {machine.compact_nodes} of {pool.instance_type!r} "
+            "that one placement policy holds; make it several pools",
         )
 
 
@@ -815,6 +822,7 @@ _POOL_CHECKS: tuple[Callable[[str, GcpPool], Iterator[Problem]], ...] = (
 _MACHINE_CHECKS: tuple[Callable[[str, GcpPool, GkeMachine], Iterator[Problem]], ...] = (
     _accelerator_topology,
     _compact,
+    _placed_nodes,
     _placed_flex_start,
     _boot_disk,
     _dranet,

@@ -504,6 +504,21 @@ def test_stack_without_recorded_objects_is_not_compared() -> None:
     assert warning.startswith("an older Railhead made this stack last")
 
 
+def test_directory_of_an_older_railheads_share_is_compared() -> None:
+    """It was the cluster's name, and was not recorded; new claims would be elsewhere."""
+
+    def by_uid(raw: dict[str, Any]) -> None:
+        del raw["platform"]["nfs"]["directory"]
+        raw["platform"]["uid"] = "0a1b2c3d-4e5f-4071-8a9b-0c1d2e3f4a5b"
+
+    old = contract(shipped("onprem-roce-shared")).model_dump(mode="json")
+    del old["made"]["storage"]["nfs"]["fixed"]["directory"]
+    before = ClusterContract.from_data(old, where="it")
+    with pytest.raises(RefusedError, match="directory roce-shared to roce-shared-0a1b2c3d for new"):
+        edits.stop(before, contract(shipped("onprem-roce-shared", by_uid)), ())
+    assert edits.stop(before, contract(shipped("onprem-roce-shared")), ()) == ""
+
+
 def test_nodes_of_an_older_railhead_are_asked_for() -> None:
     """A launch template of which nothing is known may be another: EKS then replaces each node."""
     old = contract(shipped("aws-p5-prod")).model_dump(mode="json")

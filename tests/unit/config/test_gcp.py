@@ -274,7 +274,13 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
         MEGA,
         [("pools.0.nodes", 97)],
         "pools[0].nodes",
-        "97 are more than the 96 of 'a3-megagpu-8g' that one compact placement holds",
+        "97 are more than the 96 of 'a3-megagpu-8g' that one placement policy holds",
+    ),
+    (
+        ULTRA,
+        [("pools.0.nodes", 97), ("pools.0.placement", {"kind": "workload-policy"})],
+        "pools[0].nodes",
+        "97 are more than the 96 of 'a3-ultragpu-8g' that one placement policy holds",
     ),
     (
         ULTRA,
