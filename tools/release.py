@@ -17,6 +17,7 @@ import sys
 import tarfile
 import tempfile
 import uuid
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -134,7 +135,26 @@ def notes() -> str:
     del title
     by_name = {section.split()[0].strip("[]"): section for section in sections}
     section = by_name.get(__version__) or by_name["Unreleased"]
-    return f"# Railhead {__version__}\n{section.partition(chr(10))[2]}"
+    _, _, changes = section.partition("\n")
+    return f"# Railhead {__version__}\n{changes.rstrip()}\n\n{upgrade_notes()}"
+
+
+def upgrade_notes() -> str:
+    """Return what an upgrade changes in each shipped stack, as the engine's tests hold it."""
+    lines = [
+        "## What an upgrade changes",
+        "",
+        "Read from previews of the shipped stacks on the state that an earlier version left; "
+        "`railhead upgrade` reads it from your own.",
+    ]
+    for file in sorted((REPO / "tests/engine/before").glob("*.expected.txt")):
+        lines += ["", f"### {file.name.partition('.')[0]}", ""]
+        for group in file.read_text(encoding="utf-8").strip().split("\n\n"):
+            why, *operations = group.splitlines()
+            counts = Counter(line.split()[0] for line in operations)
+            listed = ", ".join(f"{count} {name}d" for name, count in sorted(counts.items()))
+            lines.append(f"- {why.lstrip('# ')} ({listed})")
+    return "\n".join([*lines, ""])
 
 
 def provenance(folder: Path) -> str:

@@ -22,6 +22,8 @@ from railhead.cli.drift import drift
 from railhead.cli.nccl import app as nccl_app
 from railhead.cli.new import new
 from railhead.cli.release import verify_release
+from railhead.cli.state import state
+from railhead.cli.upgrade import upgrade
 from railhead.launch import after as after_cli
 from railhead.launch import cli as launch_cli
 from railhead.launch import starting as starting_cli
@@ -83,8 +85,10 @@ app.command()(diagnose)
 app.command()(completion)
 app.command()(doctor)
 app.command()(drift)
+app.command()(state)
 app.command()(new)
 app.command()(preflight)
+app.command()(upgrade)
 app.command("verify-release")(verify_release)
 app.command()(storage)
 app.add_typer(catalog_app, name="catalog")

@@ -67,8 +67,8 @@ def record(stack: str, folder: Path) -> bytes:
     return base64.encodebytes(packed)
 
 
-def operations(stack: str, folder: Path) -> list[str]:
-    """Return what today's code would do to the recorded state: ``OPERATION TYPE NAME``, sorted."""
+def earlier(stack: str, folder: Path) -> Project:
+    """Return a stack as the earlier version left it, with what its upgrade asks for."""
     project = Project(folder, stack)
     packed = base64.decodebytes((BEFORE / f"{stack}.json.gz.base64").read_bytes())
     state = json.loads(gzip.decompress(packed).decode().replace(_FOLDER, str(folder)))
@@ -85,6 +85,12 @@ def operations(stack: str, folder: Path) -> list[str]:
         project.change(lambda cluster: cluster.update(removals=[removal]))
     if fields := _SAID.get(stack):
         project.change(lambda cluster: [pool.update(fields) for pool in cluster["pools"]])
+    return project
+
+
+def operations(stack: str, folder: Path) -> list[str]:
+    """Return what today's code would do to the recorded state: ``OPERATION TYPE NAME``, sorted."""
+    project = earlier(stack, folder)
     steps = [step for step in project.preview().steps if step[0] not in _UNLISTED]
     assert not project.entries(), "a preview made something"
     return sorted(f"{operation} {_type_and_name(urn)}" for operation, urn in steps)

@@ -48,7 +48,8 @@ def test_a_release_is_whole(released: Path, capsys: pytest.CaptureFixture[str]) 
     assert len(list(released.glob("*.tar.gz"))) == 4 + 3
     notes = (released / names(__version__)["notes"]).read_text()
     assert notes.startswith(f"# Railhead {__version__}\n\n")
-    assert notes.count("# ") == 1
+    assert "## What an upgrade changes\n" in notes
+    assert "### aws-p5-prod\n\n- " in notes
 
 
 def test_archives_hold_nothing_of_the_machine(released: Path) -> None:
