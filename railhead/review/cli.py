@@ -46,11 +46,11 @@ def review(
 ) -> None:
     """Say what a pull request would lose: data, jobs, quota, capacity, guards, rights.
 
-    Plans each changed stack twice by the real engine, as the base branch has it and as the working
-    tree does, and compares. Needs no credentials. The base branch's policy pack judges.
+    Plans each changed stack twice, as the base branch has it and as the working tree does, and
+    compares. Needs no credentials. The base branch's policy pack judges.
 
     Exits 0 when nothing is refused, 6 when something is, 9 when something could not be judged,
-    3 for a base that is not known here, 4 without `pulumi` or `git`.
+    3 for a base that is not known here, 4 without `git`.
 
     Example: [bold]railhead review --base HEAD[/bold]
     """

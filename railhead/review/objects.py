@@ -65,6 +65,9 @@ def _opened(
             yield Judged("refuse", "network", f"opens {where}, for anyone")
         return
     listed = [p for row in known if row.get("ports") == ports for p in row.get(peers) or ()]
+    if not ports and any(row.get("ports") and row.get(peers) == named for row in known):
+        yield Judged("refuse", "network", f"opens {where} to those that it named ports for")
+        return
     for peer in named:
         if peer in listed:
             continue

@@ -33,7 +33,7 @@ from railhead.review.model import (
     ordered,
     verdict,
 )
-from railhead.review.side import Side, side
+from railhead.review.side import Side, sides, violations
 from railhead.review.sources import Sources
 from railhead.review.texts import secrets
 
@@ -45,7 +45,6 @@ _ELSEWHERE = (
     *("railhead/nccl/", "railhead/review/", "railhead/twin/"),
 )
 _CODE = (".py", ".yaml", ".yml", ".json", ".toml")
-_WORKERS = 2
 _WHO: dict[str, str] = {
     "data": "every run that resumes from it: it starts at step 0",
     "jobs": "the people whose jobs run or wait there",
@@ -68,18 +67,23 @@ def review(
     who = judges(source, allowed=options.judges)
     findings = list(_of_judges(source, who))
     stacks: list[StackReview] = []
-    with ThreadPoolExecutor(_WORKERS) as workers:
-        jobs = []
-        for file in files:
-            both = [
-                workers.submit(_side, source, file, head=False),
-                workers.submit(_side, source, file, head=True),
-            ]
-            jobs.append((file, both))
-        for file, (before, after) in jobs:
-            stack, of_stack = _stack(source, file, before.result(), after.result())
-            stacks.append(stack)
-            findings += of_stack
+    before, after = _both(source, files)
+    reported = violations(list(after.values()), source.judge)
+    # Asked only where there is something to compare.
+    again = [before[f] for f in files if f in before and f in after and reported.get(after[f].file)]
+    standing = violations(again, source.judge)
+    for file in files:
+        if file in after:
+            pack = _Pack(
+                reported=reported.get(after[file].file, ()),
+                standing=standing.get(before[file].file, ()) if file in before else (),
+            )
+            stack, of_stack = _stack(source, file, before.get(file), after[file], pack)
+        else:
+            name = stack_name(Path(file))
+            stack, of_stack = StackReview(stack=name, file=file, compared=False), []
+        stacks.append(stack)
+        findings += of_stack
     findings += [*_gone_files(source), *secrets(source)]
     if options.unjudged:
         findings = [
@@ -115,12 +119,31 @@ def reaches_plans(name: str, known: Sequence[str]) -> bool:
     return name.endswith(_CODE)
 
 
-def _side(source: Sources, file: str, *, head: bool) -> Side | None:
-    root = source.root if head else source.base
-    path = root / file
-    if not path.is_file():
-        return None
-    return side(path, code=root, pack_of=source.judge if head else None)
+@dataclass(frozen=True, kw_only=True)
+class _Pack:
+    """Violations that the pack reports of a stack: of the head, and of the base where asked."""
+
+    reported: Sequence[Violation]
+    standing: Sequence[Violation]
+
+    def new(self) -> list[Violation]:
+        """Return the violations that the base does not have."""
+        known = {(v.rule, v.urn, v.message) for v in self.standing}
+        return [v for v in self.reported if (v.rule, v.urn, v.message) not in known]
+
+
+def _both(source: Sources, files: Sequence[str]) -> tuple[dict[str, Side], dict[str, Side]]:
+    """Return the stacks of base and head by their files; each side is planned on its own core."""
+    with ThreadPoolExecutor(2) as workers:
+        jobs = [
+            workers.submit(sides, [root / file for file in files], code=root)
+            for root in (source.base, source.root)
+        ]
+        before, after = [
+            {str(path.relative_to(root)): side for path, side in job.result().items()}
+            for root, job in zip((source.base, source.root), jobs, strict=True)
+        ]
+    return before, after
 
 
 def _of_judges(source: Sources, who: Judges) -> Iterator[Finding]:
@@ -178,13 +201,12 @@ def _stack(
     source: Sources,
     file: str,
     before: Side | None,
-    after: Side | None,
+    after: Side,
+    pack: _Pack,
 ) -> tuple[StackReview, list[Finding]]:
     name = stack_name(Path(file))
     build = _Builder(source=source, file=file, stack=name)
     findings: list[Finding] = []
-    if after is None:
-        return StackReview(stack=name, file=file, compared=False), findings
     if after.mistakes:
         findings += [build.mistake(text) for text in after.mistakes]
     if after.failed:
@@ -206,16 +228,7 @@ def _stack(
         if before and before.plan and before.plan.states:
             changes = compare(old, new)
             findings += build.changes(changes, new, named)
-        violations = after.plan.violations
-        standing: set[tuple[str, str, str]] = set()
-        if violations and before and not before.failed and not before.mistakes:
-            # Asked only where there is something to compare: it costs two seconds.
-            with_pack = side(before.file, code=source.base, pack_of=source.judge)
-            if with_pack.plan:
-                standing = {(v.rule, v.urn, v.message) for v in with_pack.plan.violations}
-        findings += build.violations(
-            [v for v in violations if (v.rule, v.urn, v.message) not in standing]
-        )
+        findings += build.violations(pack.new())
     pools = tuple(_pools(before, after))
     findings += build.capacity(pools)
     return StackReview(

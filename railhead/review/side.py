@@ -1,4 +1,9 @@
-"""One side of a stack: its plan by the real engine, its contract and its warnings."""
+"""One side of a pull request: the plans of its stacks, their contracts and their warnings.
+
+A checkout's stacks are planned in one process of their own, by Pulumi's SDK without the engine
+(:mod:`railhead.lab.recorders.offline`), and judged in another, by the judge's own pack. The engine
+plans what that leaves open.
+"""
 
 from __future__ import annotations
 
@@ -6,43 +11,30 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from railhead.base.errors import RailheadError
 from railhead.config.files import stack_name
 from railhead.contract import ClusterContract
 from railhead.lab import planning
-
-# What the side's own Railhead makes of the file: the base's code judges the base's file.
-_FACTS = """
-import json, sys
-from pathlib import Path
-from railhead import config
-from railhead.base.errors import InputError
-from railhead.resolve.cluster import resolve
-from railhead.machines import MACHINES
-try:
-    checked = config.check(Path(sys.argv[1]))
-    cluster = checked.cluster
-    facts = {
-        "warnings": list(checked.doubts),
-        "contract": json.loads(resolve(cluster).contract.to_json()),
-        "cluster": cluster.model_dump(mode="json"),
-        "gpus": {p.name: MACHINES[p.instance_type].gpus for p in cluster.pools},
-    }
-except InputError as error:
-    facts = {"mistakes": error.problem.splitlines()}
-print(json.dumps(facts))
-"""
-_LIMIT_S = 120
+from railhead.lab.planning import PlannedResource, Violation
+from railhead.lab.recorders import judging, offline
+from railhead.lab.recorders.workspace import policy_pack, workspace
 
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """A stack as one side has it. ``failed`` says why it could not be planned, if so."""
+    """A stack as one side has it. ``failed`` says why it could not be planned, if so.
+
+    ``requests`` are what a policy pack is shown of it; None where the engine planned it.
+    """
 
     file: Path
     plan: planning.Plan | None = None
@@ -52,50 +44,167 @@ class Side:
     warnings: tuple[str, ...] = ()
     mistakes: tuple[str, ...] = ()
     failed: str = ""
+    requests: tuple[str, ...] | None = None
 
 
-def side(file: Path, *, code: Path, pack_of: Path | None) -> Side:
-    """Plan a stack's file with the code that is beside it; ``pack_of`` None: no pack judges."""
-    facts = _facts(file, code)
-    if "failed" in facts:
-        return Side(file=file, failed=facts["failed"])
-    if mistakes := facts.get("mistakes"):
-        return Side(file=file, mistakes=tuple(mistakes))
-    contract = ClusterContract.from_json(json.dumps(facts["contract"]), where=str(file))
+def sides(files: Sequence[Path], *, code: Path) -> dict[Path, Side]:
+    """Plan stacks' files, those that are there, with the code of the checkout ``code``."""
+    there = [file for file in files if file.is_file()]
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="railhead-plan-") as name:
+        folder = Path(name)
+        stacks = [_laid(folder / str(n), file, code) for n, file in enumerate(there)]
+        printed = _run(offline.__file__, [], [json.dumps(stacks)], code)
+        seconds = (time.monotonic() - started) / max(len(there), 1)
+        return {
+            file: _side(file, _read(stack["result"], printed), seconds)
+            for file, stack in zip(there, stacks, strict=True)
+        }
+
+
+def _laid(folder: Path, file: Path, code: Path) -> dict[str, Any]:
+    """Lay out a stack's folder, and return what :mod:`offline` is told of it."""
+    folder.mkdir()
     name = stack_name(file)
+    stack: dict[str, Any] = {
+        "name": name,
+        "project": yaml.safe_load((code / "Pulumi.yaml").read_text())["name"],
+        "file": str(file),
+        "result": str(folder / "result.json"),
+    }
+    try:
+        laid = workspace(folder, checkout=code, stack=name, file=file, pulumi=Path("pulumi"))
+    except Exception:  # noqa: BLE001 - a file that is no stack's: its facts say so
+        return stack | {"folder": str(code), "environment": dict(os.environ), "config": None}
+    config = yaml.safe_load(laid.stack_file.read_text())["config"]
+    environment = dict(laid.environment)
+    return stack | {"folder": str(laid.project), "environment": environment, "config": config}
+
+
+def _run(script: str, words: Sequence[str], lines: Sequence[str], code: Path) -> str:
+    """Run a script on a checkout, and return what it printed if it failed."""
+    done = subprocess.run(
+        [sys.executable, script, *words],
+        input="\n".join(lines),
+        capture_output=True,
+        check=False,
+        timeout=planning.LIMIT_S,
+        env={**os.environ, "PYTHONPATH": str(code), "PYTHONDONTWRITEBYTECODE": "1"},
+        cwd=code,
+        text=True,
+    )
+    return done.stderr.strip() if done.returncode else ""
+
+
+def _read(result: str, printed: str) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(Path(result).read_text())
+    except (OSError, ValueError):
+        return {"broken": (printed.splitlines() or ["it ended without a result"])[-1]}
+    return found
+
+
+def _side(file: Path, result: dict[str, Any], seconds: float) -> Side:
+    if "contract" not in result:
+        if mistakes := result.get("mistakes"):
+            return Side(file=file, mistakes=tuple(mistakes))
+        return Side(file=file, failed=result.get("broken", "it could not be read"))
+    facts = Side(
+        file=file,
+        contract=ClusterContract.from_json(json.dumps(result["contract"]), where=str(file)),
+        cluster=result["cluster"],
+        gpus=result["gpus"],
+        warnings=tuple(result["warnings"]),
+    )
+    if "states" in result:
+        plan = _plan(stack_name(file), result["states"], seconds)
+        return replace(facts, plan=plan, requests=tuple(result["requests"]))
+    if failed := result.get("failed"):
+        return replace(facts, failed=f"its program failed:\n{failed[-2000:]}")
+    return by_engine(facts, pack_of=None)
+
+
+def _plan(stack: str, states: Mapping[str, Any], seconds: float) -> planning.Plan:
+    return planning.Plan(
+        stack=stack,
+        resources=tuple(
+            PlannedResource(
+                urn=urn,
+                type=state["type"],
+                name=urn.rsplit("::", 1)[-1],
+                operation="read" if state.get("external") else "create",
+                depth=0,
+                inputs=state["inputs"],
+            )
+            for urn, state in states.items()
+        ),
+        violations=(),
+        judged=False,
+        seconds=seconds,
+        states=states,
+    )
+
+
+def by_engine(facts: Side, *, pack_of: Path | None) -> Side:
+    """Return a side with the plan that the engine makes of its file."""
     plan, failed = None, ""
     try:
         plan = planning.plan(
-            name, file, progress=lambda _: None, policies=pack_of is not None, pack_of=pack_of
+            stack_name(facts.file),
+            facts.file,
+            progress=lambda _: None,
+            policies=pack_of is not None,
+            pack_of=pack_of,
         )
         if not plan.states:
             failed = "the engine printed no plan that can be compared"
     except RailheadError as error:
         failed = error.problem
-    return Side(
-        file=file,
-        plan=plan,
-        contract=contract,
-        cluster=facts["cluster"],
-        gpus=facts["gpus"],
-        warnings=tuple(facts["warnings"]),
-        failed=failed,
-    )
+    return replace(facts, plan=plan, failed=failed, requests=None)
 
 
-def _facts(file: Path, code: Path) -> dict[str, Any]:
-    environment = {**os.environ, "PYTHONPATH": str(code), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", _FACTS, str(file)],
-        capture_output=True,
-        check=False,
-        timeout=_LIMIT_S,
-        env=environment,
-        cwd=code,
-        text=True,
-    )
-    try:
-        facts: dict[str, Any] = json.loads(done.stdout)
-    except ValueError:
-        return {"failed": (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]}
-    return facts
+def violations(of: Sequence[Side], judge: Path) -> dict[Path, tuple[Violation, ...]]:
+    """Return what the pack of the checkout ``judge`` reports of each side with a plan.
+
+    Raises:
+        RailheadError: the pack could not be asked, and the engine could not ask it either.
+    """
+    planned = [side for side in of if side.plan is not None]
+    with tempfile.TemporaryDirectory(prefix="railhead-judge-") as name:
+        folder = Path(name)
+        told = list(_told(planned, folder))
+        printed = ""
+        if told:
+            pack = policy_pack(folder, judge)
+            printed = _run(judging.__file__, [str(pack)], [json.dumps(row) for row in told], judge)
+        results = {row["file"]: _read(row["result"], printed) for row in told}
+    return {
+        side.file: _violations(results.get(str(side.file), {}))
+        if "violations" in results.get(str(side.file), {})
+        else _asked_of_engine(side, judge)
+        for side in planned
+    }
+
+
+def _told(planned: Sequence[Side], folder: Path) -> Iterator[dict[str, str]]:
+    for number, side in enumerate(planned):
+        if side.requests is None:
+            continue
+        plan = folder / f"{number}.json"
+        plan.write_text(json.dumps({"requests": side.requests}))
+        result = str(folder / f"{number}-result.json")
+        yield {"plan": str(plan), "result": result, "file": str(side.file)}
+
+
+def _violations(result: Mapping[str, Any]) -> tuple[Violation, ...]:
+    return tuple(Violation(**row) for row in result["violations"])
+
+
+def _asked_of_engine(side: Side, judge: Path) -> tuple[Violation, ...]:
+    engine = by_engine(side, pack_of=judge)
+    if engine.plan is None:
+        raise RailheadError(
+            f"the policy pack did not judge {side.file.name}: {engine.failed}",
+            remedy="run `pulumi preview --policy-pack` with it, and mend what it names",
+        )
+    return engine.plan.violations

@@ -30,18 +30,18 @@ BAD, WARNED, GOOD = "refused", "ask", "clean"
 _HEAD = "import json\nimport pulumi\nimport pulumi_aws as aws\nimport pulumi_kubernetes as k8s\n"
 
 
-def _stack(name: str, verdict: str, says: str, *pairs: tuple[str, str], of: str = AWS) -> Case:
+def stack(name: str, verdict: str, says: str, *pairs: tuple[str, str], of: str = AWS) -> Case:
     file = f"stacks/Pulumi.{of}.yaml"
     return Case(name, of, tuple(Edit(file, old, new) for old, new in pairs), verdict, says)
 
 
-def _code(
+def code(
     name: str, verdict: str, says: str, file: str, *pairs: tuple[str, str], of: str = AWS
 ) -> Case:
     return Case(name, of, tuple(Edit(file, old, new) for old, new in pairs), verdict, says)
 
 
-def _added(name: str, verdict: str, says: str, text: str, of: str = AWS) -> Case:
+def added(name: str, verdict: str, says: str, text: str, of: str = AWS) -> Case:
     """Return a case in which the site's own program makes one more thing."""
     edit = Edit("__main__.py", "", f"\n\n{_HEAD}\n{text}\n")
     return Case(name, of, (edit,), verdict, says)
@@ -65,16 +65,16 @@ _POOL = "      - name: h100\n        instance_type: p5.48xlarge\n        nodes: 
 _RESTART = "    ready_timeout_seconds: 1800\n"
 
 STACKS = (
-    _stack(
+    stack(
         "claim renamed",
         BAD,
         "30000Gi",
         ("      - name: checkpoints\n", "      - name: weights\n"),
         ("        checkpoint: checkpoints\n", "        checkpoint: weights\n"),
     ),
-    _stack("claim shrunk", BAD, "checkpoint training/checkpoints", ("30000Gi", "20000Gi")),
-    _stack("network moved", BAD, "network", ("10.20.0.0/16", "10.30.0.0/16")),
-    _stack(
+    stack("claim shrunk", BAD, "checkpoint training/checkpoints", ("30000Gi", "20000Gi")),
+    stack("network moved", BAD, "network", ("10.20.0.0/16", "10.30.0.0/16")),
+    stack(
         "pool renamed",
         BAD,
         "pool h100",
@@ -82,60 +82,60 @@ STACKS = (
         ("pool: h100\n", "pool: gpu\n"),
         ("          - h100\n", "          - gpu\n"),
     ),
-    _stack(
+    stack(
         "namespace renamed",
         BAD,
         "namespace training",
         ("      - training\n", "      - train\n"),
         ("namespace: training\n", "namespace: train\n"),
     ),
-    _stack("file system smaller", BAD, "capacity", ("38400", "19200"), ("30000Gi", "15000Gi")),
-    _stack(
+    stack("file system smaller", BAD, "capacity", ("38400", "19200"), ("30000Gi", "15000Gi")),
+    stack(
         "zone of the file system",
         BAD,
         "EFA does not leave a zone",
         ("us-east-2a\n          cap", "us-east-2b\n          cap"),
     ),
-    _stack("no protection", WARNED + BAD, "protection", ("protection: true", "protection: false")),
-    _stack("fewer nodes", WARNED, "pool h100", ("nodes: 16", "nodes: 8")),
-    _stack("not a field", BAD, "shred_memory", ("shared_memory: 256Gi", "shred_memory: 256Gi")),
-    _stack(
+    stack("no protection", WARNED + BAD, "protection", ("protection: true", "protection: false")),
+    stack("fewer nodes", WARNED, "pool h100", ("nodes: 16", "nodes: 8")),
+    stack("not a field", BAD, "shred_memory", ("shared_memory: 256Gi", "shred_memory: 256Gi")),
+    stack(
         "little shared memory",
         WARNED,
         "shared memory",
         ("shared_memory: 256Gi", "shared_memory: 1Gi"),
     ),
-    _stack("public API server", WARNED + BAD, "public", ("kind: private\n", "kind: public\n")),
-    _stack("backups shorter", BAD, "backup", ("backup_days: 7", "backup_days: 1")),
-    _stack(
+    stack("public API server", WARNED + BAD, "public", ("kind: private\n", "kind: public\n")),
+    stack("backups shorter", BAD, "backup", ("backup_days: 7", "backup_days: 1")),
+    stack(
         "moving image",
         BAD,
         "another image tomorrow",
         ("2.8.0-gpu-py312-cu129-ubuntu22.04-ec2-v1.0", "latest"),
     ),
-    _stack(
+    stack(
         "queue renamed",
         BAD,
         "queue",
         ("      - name: training\n        namespace", "      - name: all\n        namespace"),
     ),
-    _stack(
+    stack(
         "team loses its nodes",
         WARNED + BAD,
         "research",
         ("nodes: 4\n            borrow: 8", "nodes: 2\n            borrow: 8"),
         of=ROCE,
     ),
-    _stack("frames too small", WARNED + BAD, "4096", ("mtu: 9000", "mtu: 1500"), of=ROCE),
-    _stack(
+    stack("frames too small", WARNED + BAD, "4096", ("mtu: 9000", "mtu: 1500"), of=ROCE),
+    stack(
         "tier of GKE's file system", BAD, "lustre", ("throughput: 500", "throughput: 250"), of=GKE
     ),
-    _stack("better image", GOOD, "in place of", ("2.8.0-gpu-py312", "2.9.0-gpu-py312")),
-    _stack("more memory", GOOD, "", ("memory: 1800Gi", "memory: 1850Gi")),
-    _stack("another tag", GOOD, "", ("cost-center: training", "cost-center: research")),
-    _stack("comment", GOOD, "", ("# What is small and shared", "# Small, and shared")),
-    _stack("larger file system", GOOD, "", ("38400", "57600")),
-    _stack(
+    stack("better image", GOOD, "in place of", ("2.8.0-gpu-py312", "2.9.0-gpu-py312")),
+    stack("more memory", GOOD, "", ("memory: 1800Gi", "memory: 1850Gi")),
+    stack("another tag", GOOD, "", ("cost-center: training", "cost-center: research")),
+    stack("comment", GOOD, "", ("# What is small and shared", "# Small, and shared")),
+    stack("larger file system", GOOD, "", ("38400", "57600")),
+    stack(
         "one more researcher",
         GOOD,
         "",
@@ -144,7 +144,7 @@ STACKS = (
             "role/ml-researchers\n        - arn:aws:iam::123456789012:role/ml-guests\n",
         ),
     ),
-    _stack(
+    stack(
         "one more pool",
         WARNED + GOOD,
         "GPU hours",
@@ -159,10 +159,10 @@ STACKS = (
         ),
         ("          - h100\n", "          - h100\n          - spare\n"),
     ),
-    _stack(
+    stack(
         "longer patience", GOOD, "", ("ready_timeout_seconds: 1800", "ready_timeout_seconds: 2400")
     ),
-    _stack(
+    stack(
         "one more claim",
         GOOD,
         "",
@@ -173,7 +173,7 @@ STACKS = (
             "      - name: shared\n        namespace",
         ),
     ),
-    _stack(
+    stack(
         "a way to a licence server",
         GOOD,
         "",
@@ -183,7 +183,7 @@ STACKS = (
             "        - cidr: 10.0.7.5/32\n          ports:\n            - 27000\n",
         ),
     ),
-    _stack(
+    stack(
         "a loss that the file allows",
         WARNED,
         "the file allows it",
@@ -199,7 +199,7 @@ STACKS = (
 )
 
 CODE = (
-    _code(
+    code(
         "EFA egress gone",
         BAD,
         "SecurityGroupEgressRule",
@@ -217,21 +217,21 @@ CODE = (
             "",
         ),
     ),
-    _code(
+    code(
         "eight of 32 interfaces",
         BAD,
         "interfaces in place of",
         "railhead/platform/aws/template.py",
         ("(*machine.host_nics, *machine.nics)", "(*machine.host_nics, *machine.nics[:8])"),
     ),
-    _code(
+    code(
         "image without a driver",
         BAD,
         "AL2023",
         _NODES,
         ("catalogue.NVIDIA_AMI[", "catalogue.STANDARD_AMI["),
     ),
-    _code(
+    code(
         "storage open to 10/8",
         BAD,
         "10.0.0.0/8",
@@ -249,66 +249,66 @@ CODE = (
             '                        description=f"{args.what} from',
         ),
     ),
-    _code(
+    code(
         "no network policy",
         BAD,
         "NetworkPolicy",
         _POLICIES,
         ('"railhead-default-deny"', '"railhead-deny-nothing"'),
     ),
-    _code(
+    code(
         "pods of every namespace",
         BAD,
         "for anyone",
         _POLICIES,
         ('"ingress": [{"from": jobs}],', '"ingress": [{}],'),
     ),
-    _code(
+    code(
         "a guard gone",
         BAD,
         "ValidatingAdmissionPolicy",
         "railhead/resolve/guards.py",
         ('        "railhead-device-pod": device_pod_policy(cluster, runtimes),\n', ""),
     ),
-    _code(
+    code(
         "jobs without a queue",
         BAD,
         "past every quota",
         _KUEUE,
         ('"manageJobsWithoutQueueName": True', '"manageJobsWithoutQueueName": False'),
     ),
-    _code(
+    code(
         "claims not retained",
         BAD,
         "retain",
         "components/namespaces/checkpoints.py",
         ("retain_on_delete=True", "retain_on_delete=False"),
     ),
-    _code(
+    code(
         "nodes unprotected",
         BAD,
         "protect",
         _NODES,
         ("protect=args.deletion_protection", "protect=False"),
     ),
-    _code("all of S3", BAD, "s3:*", _ACCESS, ('_READ = ("s3:GetObject",)', '_READ = ("s3:*",)')),
-    _code("no audit log", BAD, "logs", _EKS, ("list(LOG_TYPES)", "list(LOG_TYPES)[:1]")),
-    _code(
+    code("all of S3", BAD, "s3:*", _ACCESS, ('_READ = ("s3:GetObject",)', '_READ = ("s3:*",)')),
+    code("no audit log", BAD, "logs", _EKS, ("list(LOG_TYPES)", "list(LOG_TYPES)[:1]")),
+    code(
         "no last backup",
         BAD,
         "last backup",
         _FILES,
         ("skip_final_backup=not wanted.final_backup", "skip_final_backup=True"),
     ),
-    _code(
+    code(
         "order lost",
         WARNED,
         "no longer waits",
         _FILES,
         ("depends_on=[rule for group in groups for rule in group.ready]", "depends_on=[]"),
     ),
-    _code("autoscaling undone", BAD, "ignore", _NODES, ("ignore_changes=left_alone,", "")),
-    _code(
+    code("autoscaling undone", BAD, "ignore", _NODES, ("ignore_changes=left_alone,", "")),
+    code(
         "renamed in the program",
         BAD,
         "NodeGroup",
@@ -320,14 +320,14 @@ CODE = (
             "            node_group_name=group,",
         ),
     ),
-    _code(
+    code(
         "namespaces unlabelled",
         BAD,
         "railhead.dev/training",
         "components/namespaces/training_namespace.py",
         ('TRAINING_LABEL: "true",', ""),
     ),
-    _code(
+    code(
         "an exemption",
         BAD,
         "changes who judges",
@@ -337,7 +337,7 @@ CODE = (
             "\n\nANYTHING = True\n\n\n@dataclass(frozen=True, kw_only=True)\nclass Path:",
         ),
     ),
-    _added(
+    added(
         "a privileged DaemonSet",
         BAD,
         "privileged",
@@ -348,35 +348,35 @@ k8s.apps.v1.DaemonSet("tuner", metadata=meta, spec={
         {"name": "tuner", "image": "registry.example.com/tuner:1.2",
          "securityContext": {"privileged": True}}]}}})""",
     ),
-    _added(
+    added(
         "a token in plain text",
         BAD,
         "plain text",
         """k8s.core.v1.Secret("hub", metadata={"name": "hub", "namespace": "training"},
     string_data={"HF_TOKEN": "abc123def456"})""",
     ),
-    _added(
+    added(
         "secrets for everyone there",
         BAD,
         "secrets",
         """k8s.rbac.v1.ClusterRole("reader", metadata={"name": "reader"}, rules=[
     {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"]}])""",
     ),
-    _added(
+    added(
         "a public load balancer",
         BAD,
         "outside of the cluster",
         """k8s.core.v1.Service("board", metadata={"name": "board", "namespace": "training"}, spec={
     "type": "LoadBalancer", "ports": [{"port": 80}], "selector": {"app": "board"}})""",
     ),
-    _added(
+    added(
         "a chart without a version",
         BAD,
         "no version",
         """k8s.helm.v3.Release("mlflow", name="mlflow", chart="mlflow", namespace="tools",
     repository_opts={"repo": "https://charts.example.com"})""",
     ),
-    _added(
+    added(
         "everyone an administrator",
         BAD,
         "administrator",
@@ -385,14 +385,14 @@ k8s.apps.v1.DaemonSet("tuner", metadata=meta, spec={
     policy_arn="arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy",
     access_scope={"type": "cluster"})""",
     ),
-    _added(
+    added(
         "all of S3 for a role",
         BAD,
         "AmazonS3FullAccess",
         """aws.iam.RolePolicyAttachment("s3", role="p5-prod-nodes",
     policy_arn="arn:aws:iam::aws:policy/AmazonS3FullAccess")""",
     ),
-    _added(
+    added(
         "an alarm",
         GOOD,
         "",
@@ -401,28 +401,28 @@ k8s.apps.v1.DaemonSet("tuner", metadata=meta, spec={
     metric_name="CPUUtilization", namespace="AWS/EC2", period=300, statistic="Average",
     threshold=90)""",
     ),
-    _added(
+    added(
         "a bucket for logs",
         GOOD,
         "",
         """aws.s3.BucketPublicAccessBlock("logs", bucket="acme-logs", block_public_acls=True,
     block_public_policy=True, ignore_public_acls=True, restrict_public_buckets=True)""",
     ),
-    _added(
+    added(
         "a settings map",
         GOOD,
         "",
         """k8s.core.v1.ConfigMap("motd", metadata={"name": "motd", "namespace": "training"},
     data={"motd": "maintenance on Friday"})""",
     ),
-    _code(
+    code(
         "a docstring",
         GOOD,
         "",
         _KUEUE,
         ('"""Kueue\'s own configuration file', '"""Return Kueue\'s own configuration file'),
     ),
-    _code(
+    code(
         "a comment in a guard",
         GOOD,
         "",
@@ -432,8 +432,8 @@ k8s.apps.v1.DaemonSet("tuner", metadata=meta, spec={
             "# Others may use an existing cluster's GPUs.",
         ),
     ),
-    _code("faster admission", WARNED + GOOD, "", _KUEUE, ('"Job.batch": 5', '"Job.batch": 10')),
-    _code(
+    code("faster admission", WARNED + GOOD, "", _KUEUE, ('"Job.batch": 5', '"Job.batch": 10')),
+    code(
         "faster admission in the lab",
         WARNED,
         "another speed",
@@ -441,14 +441,14 @@ k8s.apps.v1.DaemonSet("tuner", metadata=meta, spec={
         ('"Job.batch": 5', '"Job.batch": 10'),
         of="lab",
     ),
-    _code(
+    code(
         "a longer limit",
         GOOD,
         "",
         _FILES,
         ('create="2h", update="6h", delete="12h"', 'create="3h", update="6h", delete="12h"'),
     ),
-    _code(
+    code(
         "a description",
         GOOD,
         "",
@@ -462,42 +462,42 @@ k8s.apps.v1.DaemonSet("tuner", metadata=meta, spec={
 
 # Written before they were tried, and kept as they were.
 SECOND = (
-    _stack(
+    stack(
         "no network policy at all",
         BAD,
         "NetworkPolicy",
         ("network_policy:\n", "network_policy:\n      enabled: false\n"),
     ),
-    _stack(
+    stack(
         "any port to anywhere",
         WARNED + BAD,
         "0.0.0.0/0",
         ("          ports:\n            - 443\n", ""),
     ),
-    _stack(
+    stack(
         "API server for the world",
         BAD,
         "0.0.0.0/0",
         ("        - 203.0.113.0/24\n", "        - 0.0.0.0/0\n"),
         of=BLOCK,
     ),
-    _stack("one way out", WARNED + BAD, "NatGateway", ("nat: per-zone", "nat: single")),
-    _stack(
+    stack("one way out", WARNED + BAD, "NatGateway", ("nat: per-zone", "nat: single")),
+    stack(
         "no backups of EFS",
         BAD,
         "BackupPolicy",
         ("          backups: true", "          backups: false"),
     ),
-    _stack(
+    stack(
         "jobs write the whole bucket", WARNED + BAD, "s3:", ("              prefix: p5-prod/\n", "")
     ),
-    _stack(
+    stack(
         "other buckets",
         WARNED + BAD,
         "no longer allows",
         ("- name: acme-datasets", "- name: acme-other"),
     ),
-    _stack(
+    stack(
         "no way from the offices",
         WARNED + BAD,
         "transit",
@@ -507,69 +507,69 @@ SECOND = (
             "",
         ),
     ),
-    _stack(
+    stack(
         "another account",
         BAD,
         "account",
         ('account: "123456789012"', 'account: "210987654321"'),
         ("arn:aws:iam::123456789012", "arn:aws:iam::210987654321"),
     ),
-    _stack("older Kubernetes", BAD, "ubernetes", ('kubernetes: "1.35"', 'kubernetes: "1.34"')),
-    _stack("fewer controllers' nodes", WARNED + GOOD, "", ("nodes: 3\n", "nodes: 2\n")),
-    _stack(
+    stack("older Kubernetes", BAD, "ubernetes", ('kubernetes: "1.35"', 'kubernetes: "1.34"')),
+    stack("fewer controllers' nodes", WARNED + GOOD, "", ("nodes: 3\n", "nodes: 2\n")),
+    stack(
         "short time to save", WARNED, "last checkpoint", ("grace_seconds: 120", "grace_seconds: 30")
     ),
-    _stack(
+    stack(
         "group of researchers changed",
         WARNED + BAD,
         "ml-researchers",
         ("researchers: ml-researchers", "researchers: everyone"),
     ),
-    _stack(
+    stack(
         "no automatic end of lost pods",
         WARNED + BAD,
         "",
         ("      end_lost_pods: true\n", "      end_lost_pods: false\n"),
         of=ROCE,
     ),
-    _stack("rail renamed", BAD, "rail-0", ("name: rail-0\n", "name: rail-a\n"), of=ROCE),
-    _stack(
+    stack("rail renamed", BAD, "rail-0", ("name: rail-0\n", "name: rail-a\n"), of=ROCE),
+    stack(
         "NFS server moved",
         BAD,
         "nfs",
         ("server: nfs.example.com", "server: nfs2.example.com"),
         of=ROCE,
     ),
-    _stack(
+    stack(
         "one more viewer",
         GOOD,
         "",
         ("viewers: [engineering]", "viewers: [engineering, sales]"),
         of=ROCE,
     ),
-    _stack(
+    stack(
         "longer maintenance ban",
         WARNED + GOOD,
         "",
         ("2026-11-21T00:00:00Z", "2026-11-22T00:00:00Z"),
         of=GKE,
     ),
-    _stack("more system nodes on GKE", GOOD, "", ("max_nodes: 6", "max_nodes: 8"), of=GKE),
-    _stack(
+    stack("more system nodes on GKE", GOOD, "", ("max_nodes: 6", "max_nodes: 8"), of=GKE),
+    stack(
         "another network that is there",
         BAD,
         "network",
         ("vpc-0a1b2c3d4e5f60718", "vpc-0fffffffffffff718"),
         of=BLOCK,
     ),
-    _code(
+    code(
         "gangs keep their quota",
         BAD,
         "waitForPodsReady",
         "railhead/resolve/queues.py",
         ('"waitForPodsReady": {', '"unused": {'),
     ),
-    _code(
+    code(
         "researchers delete all jobs",
         WARNED + BAD,
         "deletecollection",
@@ -580,7 +580,7 @@ SECOND = (
             'verbs=("create", "patch", "delete", "deletecollection")',
         ),
     ),
-    _code(
+    code(
         "leads read secrets",
         BAD,
         "read every token",
@@ -590,35 +590,35 @@ SECOND = (
             'resources=("secrets",),\n            verbs=("create", "get", "list")',
         ),
     ),
-    _code(
+    code(
         "load balancers allowed",
         BAD,
         "services.loadbalancers",
         "railhead/resolve/fences.py",
         ('"services.loadbalancers": "0"', '"services.loadbalancers": "20"'),
     ),
-    _code(
+    code(
         "nodes manage the registry",
         WARNED + BAD,
         "AmazonEC2ContainerRegistryFullAccess",
         "components/aws/infrastructure.py",
         ("AmazonEC2ContainerRegistryPullOnly", "AmazonEC2ContainerRegistryFullAccess"),
     ),
-    _code(
+    code(
         "key gone in a week",
         WARNED,
         "sooner",
         _EKS,
         ("deletion_window_in_days=30", "deletion_window_in_days=7"),
     ),
-    _code(
+    code(
         "old way in",
         WARNED + BAD,
         "authenticat",
         _EKS,
         ('"authentication_mode": "API"', '"authentication_mode": "API_AND_CONFIG_MAP"'),
     ),
-    _code(
+    code(
         "no repair on GKE",
         BAD,
         "repair",
@@ -626,7 +626,7 @@ SECOND = (
         ('{"auto_repair": flex is None', '{"auto_repair": False'),
         of=GKE,
     ),
-    _code(
+    code(
         "firewall for all of 10/8",
         BAD,
         "10.0.0.0/8",
@@ -634,7 +634,7 @@ SECOND = (
         ("source_ranges=[args.network.nodes, args.network.pods]", 'source_ranges=["10.0.0.0/8"]'),
         of=GKE,
     ),
-    _code(
+    code(
         "a clearer message",
         GOOD,
         "",

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 from railhead.review import review as reviewing
+from railhead.review.compare import Planned, resources
 from railhead.review.markdown import LIMIT, MARKER, markdown
-from railhead.review.side import Side, side
+from railhead.review.side import Side, by_engine, sides, violations
 from railhead.review.sources import Sources, git, sources
 from tests.engine.controlplane import locate
 from tests.engine.review_cases import CASES, Case
+from tests.engine.review_strangers import STRANGERS
 from tests.marks import few
 
 pytestmark = pytest.mark.slow
@@ -33,11 +33,12 @@ _FEW = (
 )
 
 
+_ALL = (*CASES, *STRANGERS)
+
+
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Sources:
     """Copy what git would ship of this checkout, and commit it: the base of every case."""
-    if locate("pulumi") is None:
-        pytest.skip("no pulumi: set RAILHEAD_TEST_BIN or run `railhead lab build`")
     folder = tmp_path_factory.mktemp("review")
     root = folder / "repository"
     listed = git(REPO, "ls-files", "-z", "--cached", "--others", "--exclude-standard").decode()
@@ -63,36 +64,34 @@ def _made(folder: Path) -> Path:
 @pytest.fixture
 def pulled(checkout: Sources, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sources]:
     """Yield the copy, for one case; the base's side of a stack is planned once for all cases."""
-    monkeypatch.setattr(
-        reviewing,
-        "_side",
-        lambda source, file, *, head: (
-            _PLAN(source, file, head=True) if head else _base(checkout.base, file)
-        ),
-    )
+
+    def planned(files: Sequence[Path], *, code: Path) -> dict[Path, Side]:
+        if code != checkout.base:
+            return sides(files, code=code)
+        _BASE.update(sides([file for file in files if file not in _BASE], code=code))
+        return {file: _BASE[file] for file in files if file in _BASE}
+
+    monkeypatch.setattr(reviewing, "sides", planned)
     yield replace(checkout)
-    subprocess.run(["git", "-C", str(checkout.root), "checkout", "-q", "."], check=True)
+    git(checkout.root, "checkout", "-q", ".")
+    git(checkout.root, "clean", "-fdq")
 
 
-_PLAN = reviewing._side
-
-
-@cache
-def _base(base: Path, file: str) -> Side:
-    return side(base / file, code=base, pack_of=None)
+_BASE: dict[Path, Side] = {}
 
 
 def _edited(root: Path, case: Case) -> None:
     for edit in case.edits:
         path = root / edit.file
-        text = path.read_text()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = path.read_text() if path.exists() else ""
         assert edit.old in text, f"{case.name}: {edit.file} has no {edit.old!r}"
         path.write_text(text.replace(edit.old, edit.new) if edit.old else text + edit.new)
 
 
-@pytest.mark.parametrize("name", few([case.name for case in CASES], list(_FEW)))
+@pytest.mark.parametrize("name", few([case.name for case in _ALL], list(_FEW)))
 def test_pull_request_gets_its_verdict(name: str, pulled: Sources) -> None:
-    case = next(case for case in CASES if case.name == name)
+    case = next(case for case in _ALL if case.name == name)
     _edited(pulled.root, case)
     result = reviewing.review(
         pulled,
@@ -110,3 +109,41 @@ def test_pull_request_gets_its_verdict(name: str, pulled: Sources) -> None:
     changed = {edit.file for edit in case.edits}
     for finding in result.findings:
         assert finding.place is None or finding.place.file in {*changed, result.stacks[0].file}
+
+
+def _bare(planned: Planned) -> Planned:
+    """Return a resource as the engine prints one: no alias, no way to a file beside its folder."""
+    inputs = {k: v for k, v in planned.inputs.items() if k not in ("__internal", "version")}
+    if "kubeconfig" in inputs:
+        inputs["kubeconfig"] = Path(str(inputs["kubeconfig"])).name
+    return replace(planned, inputs=inputs, frames=(), aliases=frozenset())
+
+
+STACKS = sorted(path.name for path in (REPO / "stacks").glob("Pulumi.*.yaml"))
+_LEAKS = """
+import pulumi_kubernetes as k8s
+k8s.core.v1.Secret("hub", metadata={"name": "hub"}, string_data={"HF_TOKEN": "abc"})
+k8s.core.v1.Service("open", metadata={"name": "open"}, spec={"type": "LoadBalancer"})
+"""
+
+
+@pytest.mark.parametrize("name", few(STACKS, ["Pulumi.aws-p5-prod.yaml"]))
+def test_plan_without_the_engine_is_the_engines(name: str, pulled: Sources) -> None:
+    if locate("pulumi") is None:
+        pytest.skip("no pulumi: set RAILHEAD_TEST_BIN or run `railhead lab build`")
+    program = pulled.root / "__main__.py"
+    program.write_text(program.read_text() + _LEAKS)
+    file, root = pulled.root / "stacks" / name, pulled.root
+    side = sides([file], code=root)[file]
+    engine = by_engine(side, pack_of=root)
+    assert side.requests is not None
+    assert side.plan is not None
+    assert engine.plan is not None
+    expected = {urn: _bare(row) for urn, row in resources(engine.plan, str(root)).items()}
+    rows = resources(side.plan, str(root))
+    assert any(name.startswith("components/") for row in rows.values() for name, _ in row.frames)
+    made = {urn: _bare(row) for urn, row in rows.items()}
+    assert made == {u: row for u, row in expected.items() if "::default_" not in u}
+    reported = set(violations([side], root)[file])
+    assert reported == set(engine.plan.violations)
+    assert len(reported) >= 2

@@ -1,0 +1,360 @@
+"""Plans the stacks of one checkout in one process, by Pulumi's SDK without the engine.
+
+Started as a script with the checkout first on PYTHONPATH: the program and its Railhead are the
+checkout's, the recorders those beside this file. A monitor answers the SDK as the engine does at a
+first preview on recording providers (pulumi/pulumi v3.272.0, pkg/resource/deploy/source_eval.go,
+step_generator.go, sdk/go/common/resource/plugin/provider_plugin.go): inputs come back as outputs,
+nothing comes back where the provider's own configuration is not known. A test holds its plans of
+all shipped stacks against the engine's. What it cannot answer is left to the engine.
+
+Reads a JSON list of stacks from standard input, and writes the result of each to its file. They are
+planned one after the other: most of the time goes into importing the SDKs, once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import importlib.util
+import json
+import logging
+import os
+import runpy
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+HERE = Path(__file__).resolve().parent
+PROGRAM = "__main__.py"
+_STACK = "pulumi:pulumi:Stack"
+_FEATURES = (
+    *("SECRETS", "RESOURCE_REFERENCES", "ALIAS_SPECS", "DELETED_WITH", "REPLACE_WITH"),
+    *("REPLACEMENT_TRIGGER", "RESOURCE_HOOKS", "ERROR_HOOKS"),
+)
+
+
+class UnansweredError(Exception):
+    """A question that only the engine can answer."""
+
+
+def _beside(name: str, path: str) -> Any:
+    """Return one of Railhead's modules that is beside this file, whichever checkout is imported."""
+    spec = importlib.util.spec_from_file_location(name, HERE / path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is not beside {HERE}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _recorders() -> tuple[Any, Any]:
+    """Return the modules that read values from the wire and that answer data sources."""
+    properties = _beside(
+        "railhead.lab.engine.provider.properties", "../engine/provider/properties.py"
+    )
+    _beside("railhead.lab.recorders.shapes", "shapes.py")
+    return properties, _beside("railhead.lab.recorders.answers", "answers.py")
+
+
+class Monitor:
+    """The resource monitor of one stack's program: it records, and answers as at a preview."""
+
+    def __init__(self, stack: str, project: str, recorders: tuple[Any, Any]) -> None:
+        self.prefix = f"urn:pulumi:{stack}::{project}::"
+        self.properties, self.answers = recorders
+        self.states: dict[str, dict[str, Any]] = {}
+        self.shown: dict[str, Any] = {}
+        self.asked: list[Any] = []
+        self.unknown: set[str] = set()
+        self.unanswered = ""
+
+    def RegisterResource(self, request: Any) -> Any:
+        from pulumi.runtime.proto import resource_pb2
+
+        if request.remote:
+            self._leave(f"the component {request.type} is its provider's")
+        urn = self._urn(request.parent, request.type, request.name)
+        if urn in self.states:
+            raise RuntimeError(f"Duplicate resource URN '{urn}'; try giving it a unique name")
+        inputs = self.properties.decode(request.object)
+        if request.type.startswith("pulumi:providers:"):
+            if self.properties.has_unknown(inputs):
+                self.unknown.add(urn)
+            known = True
+        else:
+            known = self._provider(request) not in self.unknown
+        self.states[urn] = _state(urn, request, self._plain(inputs), self._aliases(request))
+        self._show(urn, request, request.object, request.object if known else None)
+        return resource_pb2.RegisterResourceResponse(
+            urn=urn, object=request.object if known else None
+        )
+
+    def ReadResource(self, request: Any) -> Any:
+        from pulumi.runtime.proto import resource_pb2
+
+        urn = self._urn(request.parent, request.type, request.name)
+        there = self.answers.EXISTING.get((request.type, request.id))
+        state = request.properties
+        if there:
+            state = self.properties.encode(dict(there), secrets=True)
+        inputs = self._plain(self.properties.decode(request.properties))
+        self.states[urn] = _state(urn, request, inputs, []) | {"id": request.id, "external": True}
+        self._show(urn, request, request.properties, state)
+        return resource_pb2.ReadResourceResponse(urn=urn, properties=state)
+
+    def Invoke(self, request: Any) -> Any:
+        from pulumi.runtime.proto import resource_pb2
+
+        arguments = self.properties.plain(self.properties.decode(request.args))
+        try:
+            result = self.answers.answer(request.tok, arguments)
+        except KeyError as error:
+            self._leave(str(error.args[0]))
+        response: Any = resource_pb2.ResourceInvokeResponse()
+        getattr(response, "return").CopyFrom(self.properties.encode(result, secrets=True))
+        return response
+
+    def RegisterResourceOutputs(self, request: Any) -> Any:
+        from google.protobuf import empty_pb2
+
+        self.shown[request.urn].properties.CopyFrom(request.outputs)
+        return empty_pb2.Empty()
+
+    def GetDeploymentInfo(self, request: Any) -> Any:
+        from pulumi.runtime.proto import resource_pb2
+
+        features = [getattr(resource_pb2, f"RESOURCE_MONITOR_FEATURE_{f}") for f in _FEATURES]
+        return resource_pb2.DeploymentInfo(supportedFeatures=features)
+
+    def _noted(self, request: Any) -> Any:
+        from google.protobuf import empty_pb2
+
+        return empty_pb2.Empty()
+
+    # Nothing runs at a preview that a hook could be told of.
+    RegisterResourceHook = RegisterErrorHook = SignalAndWaitForShutdown = _noted
+
+    def __getattr__(self, name: str) -> Any:
+        self._leave(f"the program asks the engine for {name}")
+
+    def _leave(self, why: str) -> NoReturn:
+        self.unanswered = why
+        raise UnansweredError(why)
+
+    def _urn(self, parent: str, type_: str, name: str) -> str:
+        above = parent.split("::")[2] if parent else ""
+        chain = f"{above}${type_}" if above and above != _STACK else type_
+        return f"{self.prefix}{chain}::{name}"
+
+    @staticmethod
+    def _provider(request: Any) -> str:
+        return str(request.provider).rpartition("::")[0]
+
+    def _aliases(self, request: Any) -> list[str]:
+        """Return the URNs by which the engine would know it: its own aliases, and its parent's."""
+        results = []
+        for alias in request.aliases:
+            if alias.urn:
+                results.append(alias.urn)
+                continue
+            spec = alias.spec
+            parent = "" if spec.noParent else spec.parentUrn or request.parent
+            results.append(self._urn(parent, spec.type or request.type, spec.name or request.name))
+        above = self.states.get(request.parent, {}).get("aliases") or ()
+        results += [self._urn(alias, request.type, request.name) for alias in above]
+        return results
+
+    def _plain(self, value: Any) -> Any:
+        """Return inputs as `pulumi preview --json` prints them."""
+        if isinstance(value, self.properties.Secret):
+            return "[secret]"
+        if value is self.properties.UNKNOWN:
+            return self.properties.encode({"": value}).fields[""].string_value
+        if isinstance(value, self.properties.Asset):
+            return dict(value.raw)
+        if isinstance(value, Mapping):
+            return {key: self._plain(item) for key, item in value.items()}
+        return [self._plain(item) for item in value] if isinstance(value, list) else value
+
+    def _show(self, urn: str, request: Any, given: Any, outputs: Any) -> None:
+        """Keep what a policy pack is shown: of each resource its inputs, of the stack outputs."""
+        from pulumi.runtime.proto import analyzer_pb2
+
+        row = self.states[urn]
+        options = analyzer_pb2.AnalyzerResourceOptions(
+            protect=row["protect"], ignoreChanges=row["ignoreChanges"], parent=request.parent
+        )
+        common = {"type": request.type, "urn": urn, "name": request.name, "options": options}
+        if row["custom"] and not request.type.startswith("pulumi:providers:"):
+            common["provider"] = self._shown_provider(request)
+        refers = {
+            key: analyzer_pb2.AnalyzerPropertyDependencies(urns=urns)
+            for key, urns in row["propertyDependencies"].items()
+        }
+        self.asked.append(analyzer_pb2.AnalyzeRequest(properties=given, **common))
+        self.shown[urn] = analyzer_pb2.AnalyzerResource(
+            properties=outputs,
+            parent=request.parent,
+            dependencies=row["dependencies"],
+            propertyDependencies=refers,
+            **common,
+        )
+
+    def _shown_provider(self, request: Any) -> Any:
+        from pulumi.runtime.proto import analyzer_pb2
+
+        urn, package = self._provider(request), request.type.partition(":")[0]
+        made = self.shown.get(urn)
+        return analyzer_pb2.AnalyzerProviderResource(
+            type=f"pulumi:providers:{package}",
+            urn=urn,
+            name=made.name if made else "default",
+            properties=made.properties if made else None,
+        )
+
+    def for_pack(self) -> list[str]:
+        """Return the requests of a policy pack in their order, the one on the stack last."""
+        from pulumi.runtime.proto import analyzer_pb2
+
+        stack = analyzer_pb2.AnalyzeStackRequest(resources=list(self.shown.values()))
+        messages = [*self.asked, stack]
+        return [base64.b64encode(m.SerializeToString()).decode() for m in messages]
+
+
+def _state(urn: str, request: Any, inputs: Any, aliases: list[str]) -> dict[str, Any]:
+    """Return a resource's planned state, in the words of `pulumi preview --json`."""
+    refers = getattr(request, "propertyDependencies", {})
+    return {
+        "urn": urn,
+        "type": request.type,
+        "custom": bool(getattr(request, "custom", True)),
+        "inputs": inputs,
+        "parent": request.parent,
+        "provider": request.provider,
+        "dependencies": sorted(request.dependencies),
+        "propertyDependencies": {key: sorted(value.urns) for key, value in refers.items()},
+        "protect": bool(getattr(request, "protect", False)),
+        "retainOnDelete": bool(getattr(request, "retainOnDelete", False)),
+        "ignoreChanges": sorted(getattr(request, "ignoreChanges", ())),
+        "aliases": aliases,
+        "stackTrace": list(_frames(request)),
+    }
+
+
+def _frames(request: Any) -> Iterator[dict[str, str]]:
+    for frame in request.stackTrace.frames if request.HasField("stackTrace") else ():
+        position = frame.pc
+        yield {"sourcePosition": f"{position.uri.replace('file://', 'project://')}#{position.line}"}
+
+
+class _Log:
+    """The engine's log: an error in it fails the plan."""
+
+    def __init__(self) -> None:
+        self.errors: list[str] = []
+
+    def Log(self, request: Any) -> Any:
+        from google.protobuf import empty_pb2
+        from pulumi.runtime.proto import engine_pb2
+
+        if request.severity == engine_pb2.ERROR:
+            self.errors.append(request.message)
+        return empty_pb2.Empty()
+
+
+def planned(stack: Mapping[str, Any]) -> dict[str, Any]:
+    """Run the program of a stack and return its states, or why there are none."""
+    import pulumi
+    from pulumi.runtime import mocks, settings
+    from pulumi.runtime import stack as stacks
+
+    recorders = _recorders()
+    recorders[1].learn(stack["config"]["railhead:cluster"])
+    monitor, log = Monitor(stack["name"], stack["project"], recorders), _Log()
+    given: Any = mocks.MockSettings
+    settings.configure(
+        given(
+            monitor=monitor,
+            monitor_features=set(),
+            engine=log,
+            project=stack["project"],
+            stack=stack["name"],
+            organization="organization",
+            root_directory=str(Path.cwd()),
+            dry_run=True,
+            callbacks=None,
+        )
+    )
+    settings.ROOT.set(None)
+    pulumi.runtime.set_all_config({key: _text(value) for key, value in stack["config"].items()})
+    sys.argv = [PROGRAM]
+    failed, status = "", ""
+    try:
+        asyncio.run(stacks.run_in_stack(_program))
+    except pulumi.RunError as error:
+        failed = str(error)
+    except (Exception, SystemExit):  # noqa: BLE001 - whatever it is, the engine says it
+        status = traceback.format_exc()
+    finally:
+        pulumi.runtime.set_all_config({})
+        settings.reset_options()
+    if monitor.unanswered or status:
+        return {"unanswered": monitor.unanswered or status}
+    if failed or log.errors:
+        return {"failed": failed or "\n".join(log.errors)}
+    return {"states": monitor.states, "requests": monitor.for_pack()}
+
+
+def _program() -> None:
+    runpy.run_path(PROGRAM, run_name="__main__")
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def facts(file: Path) -> dict[str, Any]:
+    """Return what the checkout's own Railhead makes of a stack's file."""
+    from railhead import config
+    from railhead.base.errors import InputError
+    from railhead.machines import MACHINES
+    from railhead.resolve.cluster import resolve
+
+    try:
+        checked = config.check(file)
+        cluster = checked.cluster
+        return {
+            "warnings": list(checked.doubts),
+            "contract": json.loads(resolve(cluster).contract.to_json()),
+            "cluster": cluster.model_dump(mode="json"),
+            "gpus": {p.name: MACHINES[p.instance_type].gpus for p in cluster.pools},
+        }
+    except InputError as error:
+        return {"mistakes": error.problem.splitlines()}
+
+
+def _result(stack: Mapping[str, Any]) -> dict[str, Any]:
+    """Return facts and plan of one stack; its errors are part of it."""
+    os.environ.clear()
+    os.environ.update(stack["environment"])
+    os.chdir(stack["folder"])
+    try:
+        result = facts(Path(stack["file"]))
+        return result if "mistakes" in result else result | planned(stack)
+    except Exception as error:  # noqa: BLE001 - the reader of the result says it
+        return {"broken": f"{type(error).__name__}: {error}"}
+
+
+def main() -> None:
+    """Plan one stack after the other."""
+    sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != HERE]
+    logging.disable(logging.CRITICAL)
+    for stack in json.load(sys.stdin):
+        Path(stack["result"]).write_text(json.dumps(_result(stack)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,599 @@
+"""Pull requests as teams of GPU platforms make them, written before they were tried.
+
+Half of them lose or open something, half do not. Each set was written without a look at the rules
+and kept as it was; what a row says a right comment does.
+"""
+
+from __future__ import annotations
+
+from tests.engine.review_cases import (
+    BAD,
+    BLOCK,
+    GKE,
+    GOOD,
+    ROCE,
+    WARNED,
+    added,
+    code,
+    stack,
+)
+
+IB = "onprem-ib-sriov"
+_LOOK = WARNED + BAD
+_FINE = GOOD + WARNED
+_POOL_TAINTS = """        taints:
+          - key: nvidia.com/gpu
+            value: "true"
+            effect: NoSchedule
+        tolerations:
+"""
+_IMAGE = (
+    "public.ecr.aws/deep-learning-containers/pytorch-training:"
+    "2.8.0-gpu-py312-cu129-ubuntu22.04-ec2-v1.0"
+)
+_GRAFANA = """k8s.helm.v3.Release("grafana", name="grafana", chart="grafana",
+    namespace="monitoring",
+    version={version}, create_namespace=True,
+    repository_opts={{"repo": "https://grafana.github.io/helm-charts"}}, values={values})"""
+
+
+def _role(name: str, rules: str) -> str:
+    return (
+        f'k8s.rbac.v1.Role("{name}", metadata={{"name": "{name}", "namespace": "training"}},\n'
+        f"    rules={rules})"
+    )
+
+
+#: Losses and openings that stacks' files make.
+FIRST_BAD_STACKS = (
+    stack("GKE takes the rapid channel", _LOOK, "channel", ("regular", "rapid"), of=GKE),
+    stack(
+        "GKE endpoint for the world",
+        _LOOK,
+        "0.0.0.0/0",
+        (
+            "        kind: dns\n",
+            "        kind: public\n        authorized_networks:\n          - 0.0.0.0/0\n",
+        ),
+        of=GKE,
+    ),
+    stack("GKE bucket renamed", BAD, "bucket", ("a3-ultra-datasets", "a3-datasets"), of=GKE),
+    stack(
+        "the block of the reservation dropped",
+        _LOOK,
+        "reservation",
+        ("          block: a3-ultra-16-block-0001\n", ""),
+        of=GKE,
+    ),
+    stack("frames for the internet", _LOOK, "frame", ("mtu: 8896", "mtu: 1460"), of=GKE),
+    stack("maintenance any day", _LOOK, "maintain", (";BYDAY=SA,SU", ""), of=GKE),
+    stack(
+        "the freeze of upgrades ends",
+        _LOOK,
+        "maint",
+        ('        no_upgrades_from: "2026-11-21T00:00:00Z"\n', ""),
+        of=GKE,
+    ),
+    stack(
+        "two rails fewer",
+        _LOOK,
+        "rail",
+        (", mlx5_8, mlx5_9]", "]"),
+        (
+            "        - name: rail-6\n          master: ens7f0np0\n"
+            "          subnet: 192.168.24.0/22\n          range_end: 192.168.27.191\n"
+            "        - name: rail-7\n          master: ens8f0np0\n"
+            "          subnet: 192.168.28.0/22\n          range_end: 192.168.31.191\n",
+            "",
+        ),
+        of=ROCE,
+    ),
+    stack("more promised than there is", _LOOK, "16", ("nodes: 12 #", "nodes: 14 #"), of=ROCE),
+    stack("one system node", _LOOK, "system", ("nodes: 3\n", "nodes: 1\n")),
+    stack(
+        "spot to save money",
+        _LOOK,
+        "pot",
+        (
+            "          kind: reservation\n          id: cr-0a1b2c3d4e5f60718\n"
+            "          availability_zone: us-east-2a\n",
+            "          kind: spot\n",
+        ),
+    ),
+    stack("another reservation", _LOOK, "cr-", ("5f60718\n          av", "5f60999\n          av")),
+    stack("taints gone", _LOOK, "taint", (_POOL_TAINTS, "        tolerations:\n")),
+    stack(
+        "researchers administer",
+        _LOOK,
+        "administrator",
+        (
+            "role/railhead-deploy\n",
+            "role/railhead-deploy\n        - arn:aws:iam::123456789012:role/ml-guests\n",
+        ),
+    ),
+    stack(
+        "jobs write the datasets",
+        _LOOK,
+        "acme-datasets",
+        (
+            "            - name: acme-datasets\n",
+            "            - name: acme-datasets\n              write: true\n",
+        ),
+    ),
+    stack(
+        "upstream image without EFA",
+        _LOOK,
+        "image",
+        (
+            _IMAGE,
+            "docker.io/pytorch/pytorch:2.8.0-cuda12.9-cudnn9-runtime",
+        ),
+    ),
+    stack(
+        "a workaround for a hang",
+        _LOOK,
+        "NCCL_IB_DISABLE",
+        (
+            "        grace_seconds: 120\n",
+            '        grace_seconds: 120\n        environment:\n          NCCL_IB_DISABLE: "1"\n',
+        ),
+        of=ROCE,
+    ),
+    stack("gangs larger than the pool", _LOOK, "16", ("        nodes: 2\n", "        nodes: 32\n")),
+    stack(
+        "runtime without its checkpoints",
+        _LOOK,
+        "checkpoint",
+        ("        checkpoint: checkpoints\n", ""),
+    ),
+    stack(
+        "placed by host alone",
+        _LOOK,
+        "opolog",
+        (
+            "      - network.topology.nvidia.com/spine\n      - network.topology.nvidia.com/leaf\n",
+            "",
+        ),
+        of=IB,
+    ),
+    stack(
+        "half a minute to pull images",
+        _LOOK,
+        "30",
+        ("ready_timeout_seconds: 1800", "ready_timeout_seconds: 30"),
+    ),
+    stack(
+        "two drivers on one node",
+        _LOOK,
+        "driver",
+        ("      driver: host\n", "      driver: operator\n"),
+    ),
+    stack("cluster renamed", BAD, "", ("name: p5-prod\n", "name: p5-production\n")),
+    stack(
+        "zones in alphabetical order",
+        BAD,
+        "zone",
+        (
+            "          - us-east-2a\n          - us-east-2b\n          - us-east-2c\n",
+            "          - us-east-2c\n          - us-east-2b\n          - us-east-2a\n",
+        ),
+    ),
+)
+
+FIRST_BAD_CODE = (
+    code(
+        "scratch storage is cheaper",
+        BAD,
+        "PERSISTENT_2",
+        "components/aws/file_systems.py",
+        ('deployment_type="PERSISTENT_2"', 'deployment_type="SCRATCH_2"'),
+    ),
+    code(
+        "mount targets of one zone",
+        _LOOK,
+        "MountTarget",
+        "components/aws/file_systems.py",
+        ("in args.nets.regional.items()", "in list(args.nets.regional.items())[:1]"),
+    ),
+    code(
+        "EFS in the clear",
+        BAD,
+        "encrypt",
+        "components/aws/file_systems.py",
+        ("encrypted=True", "encrypted=False"),
+    ),
+    code(
+        "GKE nodes on the internet",
+        BAD,
+        "rivate",
+        "components/gcp/gke_cluster.py",
+        ('"enable_private_nodes": True', '"enable_private_nodes": False'),
+        of=GKE,
+    ),
+    code(
+        "GKE bucket emptied on delete",
+        BAD,
+        "deleted with",
+        "components/gcp/bucket.py",
+        ("force_destroy=False", "force_destroy=True"),
+        of=GKE,
+    ),
+    code(
+        "drivers upgrade themselves",
+        _LOOK,
+        "autoUpgrade",
+        "components/controllers/gpu_operator.py",
+        ('"autoUpgrade": False', '"autoUpgrade": True'),
+        of=ROCE,
+    ),
+    code(
+        "no metrics of GPUs",
+        _LOOK,
+        "dcgmExporter",
+        "components/controllers/gpu_operator.py",
+        (
+            '"dcgmExporter": {\n            "enabled": config.dcgm_exporter',
+            '"dcgmExporter": {\n            "enabled": False',
+        ),
+    ),
+    code(
+        "shared GPUs",
+        _LOOK,
+        "devicePlugin",
+        "components/controllers/gpu_operator.py",
+        (
+            '"devicePlugin": {"enabled": config.allocation == "device-plugin"}',
+            '"devicePlugin": {"enabled": True, "config": {"name": "slices", "default": "any"}}',
+        ),
+    ),
+    code(
+        "secure boot off",
+        _LOOK,
+        "ecure",
+        "components/gcp/gpu_pool.py",
+        ("enable_secure_boot=True", "enable_secure_boot=False"),
+        of=GKE,
+    ),
+    code(
+        "nodes with the metadata of the host",
+        _LOOK,
+        "etadata",
+        "components/gcp/gpu_pool.py",
+        ('mode="GKE_METADATA"', 'mode="GCE_METADATA"'),
+        of=GKE,
+    ),
+    code(
+        "gates that see nothing",
+        _LOOK,
+        "gate",
+        "components/guards/node_gate.py",
+        (
+            '"tolerations": [{"operator": "Exists"}],\n        "terminationGrace',
+            '"terminationGrace',
+        ),
+    ),
+    code(
+        "network policies for DNS anywhere",
+        _LOOK,
+        "railhead-names",
+        "components/namespaces/network_policies.py",
+        (
+            '                    "ports": [{"protocol": p, "port": 53} for p in ("UDP", "TCP")],\n',
+            "",
+        ),
+    ),
+    code(
+        "claims of one node",
+        BAD,
+        "ReadWriteOnce",
+        "components/namespaces/checkpoints.py",
+        ("            spec=spec,", '            spec={**spec, "accessModes": ["ReadWriteOnce"]},'),
+    ),
+    code(
+        "Kueue forgets the queue's owners",
+        _LOOK,
+        "kubernetes.io/metadata.name",
+        "components/controllers/kueue.py",
+        (
+            '{"matchLabels": {TRAINING_LABEL: "true"}}',
+            '{"matchLabels": {"kubernetes.io/metadata.name": "team-a"}}',
+        ),
+    ),
+    added(
+        "a webhook for every pod",
+        _LOOK,
+        "webhook",
+        """k8s.admissionregistration.v1.MutatingWebhookConfiguration(
+    "injector", metadata={"name": "injector"}, webhooks=[{
+        "name": "injector.example.com", "failurePolicy": "Fail", "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": {"service": {"name": "injector", "namespace": "tools"}},
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
+                   "resources": ["pods"]}]}])""",
+    ),
+    added(
+        "a class for every pod",
+        _LOOK,
+        "everyone",
+        """k8s.scheduling.v1.PriorityClass("batch",
+    metadata={"name": "batch"}, value=100000, global_default=True)""",
+    ),
+    added(
+        "a namespace for tools as root",
+        _LOOK,
+        "privileged",
+        """k8s.core.v1.Namespace("debug", metadata={
+    "name": "debug", "labels": {"pod-security.kubernetes.io/enforce": "privileged"}})""",
+    ),
+    added(
+        "a notebook for all",
+        _LOOK,
+        "NodePort",
+        """k8s.core.v1.Service("jupyter",
+    metadata={"name": "jupyter", "namespace": "training"}, spec={"type": "NodePort",
+    "ports": [{"port": 8888}], "selector": {"app": "jupyter"}})""",
+    ),
+    added(
+        "a queue beyond the pools",
+        _LOOK,
+        "scratch",
+        """k8s.apiextensions.CustomResource("scratch",
+    api_version="kueue.x-k8s.io/v1beta2", kind="ClusterQueue", metadata={"name": "scratch"},
+    spec={"namespaceSelector": {}, "resourceGroups": [{
+        "coveredResources": ["cpu", "memory", "nvidia.com/gpu", "vpc.amazonaws.com/efa"],
+        "flavors": [{"name": "h100", "resources": [
+            {"name": "cpu", "nominalQuota": "9999"}, {"name": "memory", "nominalQuota": "99Ti"},
+            {"name": "nvidia.com/gpu", "nominalQuota": "999"},
+            {"name": "vpc.amazonaws.com/efa", "nominalQuota": "9999"}]}]}]})""",
+    ),
+    added("keys for CI", _LOOK, "AccessKey", """aws.iam.AccessKey("ci", user="ci-runner")"""),
+    added(
+        "a janitor with every right",
+        BAD,
+        "cluster-admin",
+        """k8s.rbac.v1.ClusterRoleBinding("janitor",
+    metadata={"name": "janitor"}, role_ref={"apiGroup": "rbac.authorization.k8s.io",
+        "kind": "ClusterRole", "name": "cluster-admin"},
+    subjects=[{"kind": "ServiceAccount", "name": "janitor", "namespace": "tools"}])""",
+    ),
+    added(
+        "SSH from anywhere",
+        BAD,
+        "0.0.0.0/0",
+        """aws.ec2.SecurityGroupRule("ssh", type="ingress",
+    from_port=22, to_port=22, protocol="tcp", cidr_blocks=["0.0.0.0/0"],
+    security_group_id="sg-0a1b2c3d")""",
+    ),
+    added(
+        "a bucket for everyone",
+        BAD,
+        "ublic",
+        """aws.s3.BucketPolicy("share", bucket="acme-checkpoints",
+    policy=json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow",
+        "Principal": "*", "Action": "s3:GetObject",
+        "Resource": "arn:aws:s3:::acme-checkpoints/*"}]}))""",
+    ),
+    added(
+        "pods that debug nodes",
+        BAD,
+        "hostPath",
+        """k8s.apps.v1.DaemonSet("node-shell",
+    metadata={"name": "node-shell", "namespace": "tools"}, spec={
+    "selector": {"matchLabels": {"app": "sh"}},
+    "template": {"metadata": {"labels": {"app": "sh"}}, "spec": {
+        "hostPID": True, "volumes": [{"name": "root", "hostPath": {"path": "/"}}],
+        "containers": [{"name": "sh", "image": "registry.example.com/sh:1.0",
+            "command": ["sleep", "infinity"],
+            "volumeMounts": [{"name": "root", "mountPath": "/host"}]}]}}})""",
+    ),
+    code(
+        "a judge that is off",
+        BAD,
+        "changes who judges",
+        "policies.yaml",
+        ("", "nobody-has-everything: disabled\n"),
+    ),
+    code(
+        "a review that cannot fail",
+        BAD,
+        "changes who judges",
+        ".github/workflows/railhead-review.yml",
+        ("", "on: pull_request_target\njobs:\n  review:\n    continue-on-error: true\n"),
+    ),
+)
+
+#: Changes that lose nothing.
+FIRST_GOOD = (
+    stack(
+        "a harmless variable",
+        _FINE,
+        "",
+        (
+            "        grace_seconds: 120\n",
+            '        grace_seconds: 120\n        environment:\n          OMP_NUM_THREADS: "8"\n',
+        ),
+    ),
+    stack("room for two more system nodes", GOOD, "", ("max_nodes: 6", "max_nodes: 8")),
+    stack("longer backups", GOOD, "", ("backup_days: 7", "backup_days: 30")),
+    stack(
+        "a cost label on GKE",
+        _FINE,
+        "",
+        ("        team: research\n", "        team: research\n        cost-center: c-1234\n"),
+        of=GKE,
+    ),
+    stack("larger Lustre on GKE", GOOD, "", ("capacity_gib: 36000", "capacity_gib: 54000"), of=GKE),
+    stack(
+        "more time to save on GKE", GOOD, "", ("grace_seconds: 120", "grace_seconds: 300"), of=GKE
+    ),
+    stack("research borrows more", _FINE, "", ("borrow: 8", "borrow: 10"), of=ROCE),
+    stack(
+        "another lead",
+        _FINE,
+        "",
+        ("leads: [research-leads]", "leads: [research-leads, ml-leads]"),
+        of=ROCE,
+    ),
+    stack(
+        "a larger claim of research",
+        GOOD,
+        "",
+        ("        size: 20Ti\n", "        size: 40Ti\n"),
+        of=ROCE,
+    ),
+    stack(
+        "newer image on InfiniBand", _FINE, "", ("pytorch:26.03-py3", "pytorch:26.05-py3"), of=IB
+    ),
+    stack("more functions at once", _FINE, "", ("max_unavailable: 2", "max_unavailable: 3"), of=IB),
+    stack(
+        "longer retention word",
+        GOOD,
+        "",
+        ("# Checkpoints: 38400 GiB at", "# Checkpoints, 38400 GiB at"),
+    ),
+    stack(
+        "offices get a second network",
+        _FINE,
+        "",
+        (
+            "          cidrs:\n            - 10.0.0.0/16\n",
+            "          cidrs:\n            - 10.0.0.0/16\n            - 10.1.0.0/16\n",
+        ),
+    ),
+    stack(
+        "a second runtime",
+        GOOD,
+        "",
+        (
+            "    runtimes:\n",
+            "    runtimes:\n      - name: torch-small\n        framework: torch\n"
+            f"        image: {_IMAGE}\n"
+            '        pool: h100\n        nodes: 2\n        cpu: "90"\n        memory: 900Gi\n'
+            "        shared_memory: 128Gi\n        checkpoint: checkpoints\n"
+            "        grace_seconds: 120\n",
+        ),
+    ),
+    stack(
+        "researchers of a second role",
+        GOOD,
+        "",
+        (
+            "role/ml-researchers\n",
+            "role/ml-researchers\n        - arn:aws:iam::123456789012:role/ml-interns\n",
+        ),
+        of=BLOCK,
+    ),
+    code(
+        "a type hint",
+        GOOD,
+        "",
+        "components/aws/job_access.py",
+        ('SERVICE_ACCOUNT = "default"', 'SERVICE_ACCOUNT: str = "default"'),
+    ),
+    code(
+        "a local renamed",
+        GOOD,
+        "",
+        "components/gcp/bucket.py",
+        ("for namespace in args.namespaces", "for namespace in (*args.namespaces,)"),
+        of=GKE,
+    ),
+    code(
+        "a clearer docstring",
+        GOOD,
+        "",
+        "components/gcp/lustre.py",
+        ('"""One instance.\n', '"""One instance of Managed Lustre.\n'),
+        of=GKE,
+    ),
+    code("a page of documentation", GOOD, "", "docs/aws.md", ("", "\nSee the team's wiki.\n")),
+    code("a test", GOOD, "", "tests/unit/test_hygiene.py", ("", "\n# A remark.\n")),
+    added(
+        "a budget",
+        GOOD,
+        "",
+        """aws.budgets.Budget("gpus", budget_type="COST", limit_amount="100000",
+    limit_unit="USD", time_unit="MONTHLY")""",
+    ),
+    added(
+        "a repository of images",
+        GOOD,
+        "",
+        """aws.ecr.Repository("train", name="train",
+    image_tag_mutability="IMMUTABLE", image_scanning_configuration={"scan_on_push": True})""",
+    ),
+    added("a topic for alarms", GOOD, "", """aws.sns.Topic("alarms", name="gpu-alarms")"""),
+    added(
+        "a dashboard",
+        GOOD,
+        "",
+        """aws.cloudwatch.Dashboard("gpus", dashboard_name="gpus",
+    dashboard_body=json.dumps({"widgets": []}))""",
+    ),
+    added(
+        "Grafana, pinned",
+        GOOD,
+        "",
+        _GRAFANA.format(version='"8.5.1"', values='{"persistence": {"enabled": False}}'),
+    ),
+    added(
+        "a bot that looks at pods",
+        GOOD,
+        "",
+        _role(
+            "bot", '[{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]'
+        ),
+    ),
+    added(
+        "a disruption budget",
+        GOOD,
+        "",
+        """k8s.policy.v1.PodDisruptionBudget("kueue",
+    metadata={"name": "kueue", "namespace": "kueue-system"},
+    spec={"minAvailable": 1, "selector": {"matchLabels": {"app": "kueue"}}})""",
+    ),
+    added(
+        "an exporter that keeps to itself",
+        GOOD,
+        "",
+        """k8s.apps.v1.Deployment("exporter",
+    metadata={"name": "exporter", "namespace": "tools"}, spec={"replicas": 1,
+    "selector": {"matchLabels": {"app": "exporter"}},
+    "template": {"metadata": {"labels": {"app": "exporter"}}, "spec": {
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [{"name": "exporter", "image": "registry.example.com/exporter:2.3.1",
+            "securityContext": {"allowPrivilegeEscalation": False,
+                "capabilities": {"drop": ["ALL"]}},
+            "resources": {"limits": {"memory": "128Mi"}}}]}}})""",
+    ),
+    added(
+        "a quota for tools",
+        GOOD,
+        "",
+        """k8s.core.v1.ResourceQuota("tools",
+    metadata={"name": "tools", "namespace": "tools"}, spec={"hard": {"pods": "50"}})""",
+    ),
+    added(
+        "a namespace for tools",
+        GOOD,
+        "",
+        """k8s.core.v1.Namespace("tools", metadata={
+    "name": "mltools", "labels": {"pod-security.kubernetes.io/enforce": "restricted"}})""",
+    ),
+    added(
+        "a claim for MLflow",
+        GOOD,
+        "",
+        """k8s.core.v1.PersistentVolumeClaim("mlflow",
+    metadata={"name": "mlflow", "namespace": "tools"}, spec={"accessModes": ["ReadWriteOnce"],
+    "storageClassName": "gp3", "resources": {"requests": {"storage": "20Gi"}}})""",
+    ),
+    added(
+        "a password for Grafana",
+        GOOD,
+        "",
+        """import pulumi_kubernetes as k8s2
+pulumi.export("grafana_url", "https://grafana.example.com")""",
+    ),
+)
+STRANGERS = (*FIRST_BAD_STACKS, *FIRST_BAD_CODE, *FIRST_GOOD)
