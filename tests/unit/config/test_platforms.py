@@ -31,8 +31,9 @@ OTHERS = {
 
 
 def sources() -> list[Path]:
-    """Return every source but the platforms' own folders, and the files of OTHERS."""
+    """Return every source but the platforms' own, and the files of OTHERS."""
     own = [Path(root, kind) for kind in PLATFORMS for root in ("railhead/platform", "components")]
+    own += [Path("railhead/preflight", f"{kind}.py") for kind in PLATFORMS]
     files = [Path("__main__.py")]
     for root in ("railhead", "components", "policies"):
         files += [p.relative_to(REPO) for p in sorted((REPO / root).rglob("*.py"))]
