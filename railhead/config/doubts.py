@@ -91,11 +91,10 @@ def _runtimes(cluster: Cluster) -> Iterator[Problem]:
                 f"is {runtime.grace_seconds}: a job that ends has no moment to save anything",
             )
         gpus = machines[runtime.pool].gpus * pools[runtime.pool].nodes
-        explicit = "gang" in runtime.restarts.model_fields_set
-        if explicit and 0 < runtime.restarts.gang < (wanted := lasting(gpus)):
+        if 0 < (gang := runtime.restarts.gang or 0) < (wanted := lasting(gpus)):
             yield (
                 f"{path}.restarts.gang",
-                f"is {runtime.restarts.gang}: of jobs on all {gpus} GPUs of the pool one in a "
+                f"is {gang}: of jobs on all {gpus} GPUs of the pool one in a "
                 f"hundred and more is interrupted more often within 30 days; {wanted} is enough "
                 "for the others",
             )

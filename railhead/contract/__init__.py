@@ -212,7 +212,8 @@ class Runtime(_Model):
     ``reserved`` are the variables that no job may set, with who sets them. ``process_prefix`` is a
     regular expression for the start of a process' log lines, its group the process' number on its
     node; None if they have no prefix. ``restarts`` is how often a failed gang is recreated, None
-    if an older stack did not say. ``told`` are the reserved variables that launch sets for each
+    if an older stack did not say. ``programs`` is the directory in which its pods have Railhead's
+    programs, empty if they have none. ``told`` are the reserved variables that launch sets for each
     job, because no policy of Trainer's sets them.
     """
 
@@ -236,6 +237,7 @@ class Runtime(_Model):
     process_prefix: str | None = None
     told: tuple[str, ...] = ()
     restarts: Count | None = None
+    programs: str = ""
     pod: Annotated[dict[str, Any], BeforeValidator(_whole)] = Field(default_factory=dict)
 
     @property

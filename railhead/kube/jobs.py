@@ -24,6 +24,8 @@ JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
 REPLICATED_LABEL = "jobset.sigs.k8s.io/replicatedjob-name"
 INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
 UID_LABEL = "kueue.x-k8s.io/job-uid"
+#: How :attr:`Node.reason` begins where the kernel ended a container for its memory.
+OUT_OF_MEMORY = "out of memory"
 
 
 class Phase(StrEnum):
@@ -141,6 +143,8 @@ def _why(pod: Object, container: Object | None) -> str:
             return ""
         reason = ended.get("reason") or "Error"
         signal = f", signal {ended['signal']}" if ended.get("signal") else ""
+        if reason == "OOMKilled":
+            return f"{OUT_OF_MEMORY}: exited {ended.get('exitCode')} ({reason}{_held(pod)})"
         return f"exited {ended.get('exitCode')} ({reason}{signal})"
     if waiting := state.get("waiting"):
         reason = str(waiting.get("reason") or "")
@@ -153,6 +157,14 @@ def _why(pod: Object, container: Object | None) -> str:
     if scheduled.get("status") == "False":
         return str(scheduled.get("message") or scheduled.get("reason") or "not placed yet")
     return ""
+
+
+def _held(pod: Object) -> str:
+    """Return the memory that a killed container had, which is its limit; empty if it had none."""
+    containers = (pod.get("spec") or {}).get("containers") or []
+    trainer = next((c for c in containers if c.get("name") == TRAINER_CONTAINER), {})
+    limit = ((trainer.get("resources") or {}).get("limits") or {}).get("memory")
+    return f": it held all of its {limit}" if limit else ", its node had no more"
 
 
 def read_node(pod: Object) -> Node:

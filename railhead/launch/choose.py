@@ -31,23 +31,33 @@ def _is(runtime: Runtime, framework: str | None) -> bool:
 
 
 def _carried(framework: str | None, contract: ClusterContract) -> Iterator[Runtime]:
-    """Yield runtimes that carry jobs of a framework without one, if a job can set its wiring."""
+    """Yield runtimes that carry jobs of a framework that is not their own.
+
+    One whose framework has the same launcher and rendezvous needs no change; one that sets little
+    does if a job can set all of its wiring.
+    """
     row = FRAMEWORKS.get(framework or "")
-    if row is None or not row.job_sets_all:
-        return
-    for runtime in contract.runtimes:
+    for runtime in contract.runtimes if row else ():
         own = framework_of(runtime)
-        if own is None or not own.carries:
+        if own is None or row is None:
             continue
-        pinned = {n: who for n, who in runtime.reserved.items() if n not in own.reserved}
-        yield runtime.model_copy(
-            update={
-                "framework": row.name,
-                "processes_per_node": 1 if row.one_process else runtime.gpus_per_node,
-                "reserved": pinned | row.reserved,
-                "told": row.set_by_job,
-            }
-        )
+        if (own.launcher, own.rendezvous) == (row.launcher, row.rendezvous):
+            yield runtime.model_copy(update={"framework": row.name})
+        elif own.carries and row.job_sets_all:
+            yield _rewired(runtime, own, row)
+
+
+def _rewired(runtime: Runtime, own: Framework, row: Framework) -> Runtime:
+    """Return a runtime for a framework whose wiring its jobs set."""
+    pinned = {name: who for name, who in runtime.reserved.items() if name not in own.reserved}
+    return runtime.model_copy(
+        update={
+            "framework": row.name,
+            "processes_per_node": 1 if row.one_process else runtime.gpus_per_node,
+            "reserved": pinned | row.reserved,
+            "told": row.set_by_job,
+        }
+    )
 
 
 def choose_runtime(job: JobFile, contract: ClusterContract) -> Runtime:
@@ -60,14 +70,14 @@ def named_runtime(
 ) -> Runtime:
     """Return the runtime of that name, the only one of a framework, or the cluster's first.
 
-    A framework without a runtime gets one that carries the jobs of others, if a job can set all of
-    its wiring.
+    A framework without a runtime gets the first that carries its jobs; a name may be of any that
+    does.
 
     Raises:
         InputError: the cluster has no runtime, several of the framework, or not the named one.
     """
-    fitting = [runtime for runtime in contract.runtimes if _is(runtime, framework)]
-    fitting = fitting or list(_carried(framework, contract))
+    of_framework = [runtime for runtime in contract.runtimes if _is(runtime, framework)]
+    fitting = [*of_framework, *_carried(framework, contract)]
     names = [runtime.name for runtime in contract.runtimes]
     if framework is not None and not fitting:
         frameworks = list(dict.fromkeys(runtime.framework for runtime in contract.runtimes))
@@ -77,10 +87,10 @@ def named_runtime(
             + did_you_mean(framework, frameworks),
             remedy="name one of them, or add a runtime of it to the cluster's stack",
         )
-    if name is None and framework is not None and len(fitting) > 1:
+    if name is None and framework is not None and len(of_framework) > 1:
         raise InputError(
             f"runtime: missing, and cluster {contract.cluster!r} has several of framework "
-            f"{framework!r}: {', '.join(runtime.name for runtime in fitting)}",
+            f"{framework!r}: {', '.join(runtime.name for runtime in of_framework)}",
             remedy="name one in the job file",
         )
     if not fitting:

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from railhead.kube import client as kube
-from railhead.kube.jobs import JobState, Node
+from railhead.kube.jobs import OUT_OF_MEMORY, JobState, Node
 from railhead.launch import progress
 from railhead.launch.logs import stream
 
@@ -183,6 +183,11 @@ def _blamed(node: Node, lines: Sequence[str], state: JobState, prefix: str | Non
                 results[echo, weight, number] = (stamp, text.strip(), local)
                 break
     stamp, text, local = results[min(results)] if results else ("", "", None)
+    if node.reason.startswith(OUT_OF_MEMORY):
+        # The kernel ends all processes of a container at once, and leaves no line in its log.
+        first = node.index * state.processes_per_node
+        ranks = f"ranks {first}-{first + state.processes_per_node - 1}"
+        stamp, text, local = node.finished, f"{node.reason}, with {ranks}", None
     rank = root
     if local is not None and local < state.processes_per_node:
         rank = node.index * state.processes_per_node + local

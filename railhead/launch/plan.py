@@ -12,6 +12,7 @@ from railhead.base.names import (
     FABRIC_LABEL,
     LAUNCHER_LABEL,
 )
+from railhead.base.quantity import parse
 from railhead.contract import ClusterContract, NodePool, Runtime, Share
 from railhead.framework.base import NODES, Framework, Gang
 from railhead.launch.choose import framework_of
@@ -126,7 +127,17 @@ def complete_resources(runtime: Runtime, share: Share) -> dict[str, dict[str, st
         plain = {name: value for name, value in own.items() if name not in runtime.devices}
         # Extended resources must be equal on both sides (core validation).
         result[side] = dict(sorted((plain | share.requests).items()))
+    limit = result["limits"].get("memory")
+    if limit and share.gpus != runtime.gpus_per_node:
+        result["limits"]["memory"] = _memory_limit(runtime, share, limit)
     return result
+
+
+def _memory_limit(runtime: Runtime, share: Share, limit: str) -> str:
+    """Return the part of the runtime's limit that goes with these GPUs, at least the request."""
+    requested = str(runtime.trainer["resources"]["requests"]["memory"])
+    part = parse(limit) * share.gpus // runtime.gpus_per_node
+    return requested if parse(requested) >= part else f"{part // (1 << 20)}Mi"
 
 
 def _checkpoint_directory(job: JobFile, runtime: Runtime) -> str | None:
@@ -191,13 +202,18 @@ def _check_framework(framework: Framework, command: tuple[str, ...], gang: Gang,
         )
 
 
+def _kept(job: JobFile, runtime: Runtime) -> bool:
+    """Return whether the pods' output goes to the claim for checkpoints too, if there is one."""
+    return bool(runtime.programs) and job.logs in (None, "kept")
+
+
 def _keeping(
     job: JobFile, runtime: Runtime, mounts: Mapping[str, str], namespace: str, processes: int
 ) -> tuple[str, ...]:
     """Return the words that keep the job's output on the claim and watch the job's claims."""
     own = runtime.checkpoint.path if runtime.checkpoint else None
     others = {path: claim for path, claim in claims_of(runtime, mounts).items() if path != own}
-    if job.logs == "bare" or not (own or others):
+    if job.logs == "bare" or not runtime.programs or not (own or others):
         return ()
     framework = framework_of(runtime)
     about = {
@@ -209,6 +225,7 @@ def _keeping(
     # A pod that starts the others' processes is the last (railhead.kube.jobs.gang).
     first = job.nodes - 1 if framework is not None and framework.servers else 0
     return claimed.words(
+        runtime.programs,
         runtime.checkpoint,
         others=others,
         namespace=namespace,
@@ -223,10 +240,13 @@ def _notes(job: JobFile, choice: Choice, contract: ClusterContract) -> Iterator[
     runtime, gpus = choice.runtime, choice.share.gpus
     whole = contract.pool(runtime).gpus_per_node
     if runtime.framework != contract.runtime(runtime.name).framework:
+        image = ", in its own image" if job.image is None else ""
+        meet = ", and launch says how the processes meet" if runtime.told else ""
+        yield f"runtime {runtime.name} carries this job of {runtime.framework}{image}{meet}"
+    if runtime.checkpoint and not runtime.programs and job.logs in (None, "kept"):
         yield (
-            f"the cluster has no runtime of {runtime.framework}: {runtime.name} carries the job, "
-            f"{'in its own image, ' if job.image is None else ''}and launch says how the "
-            "processes meet"
+            "logs last as long as the pods: the stack is of an earlier Railhead, whose pods have "
+            "no program that keeps them; `pulumi up` brings it"
         )
     if job.nodes > 1 and gpus < whole:
         yield (
@@ -324,5 +344,5 @@ def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContrac
         shm=job.shm,
         proof=proof,
         keeping=_keeping(job, runtime, mounts, queue.namespace, processes),
-        logs_claim=checkpoint.claim if checkpoint and job.logs in (None, "kept") else "",
+        logs_claim=checkpoint.claim if checkpoint and _kept(job, runtime) else "",
     )

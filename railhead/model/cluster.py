@@ -217,7 +217,9 @@ class Cluster(Model):
     until all of its pods run; then the whole gang is requeued, as ``requeue`` says. ``fair`` is how
     teams share what no team owns. With ``default_queue`` a job that names no queue gets its
     namespace's, if that has only one. With ``pod_groups`` the queues also admit LeaderWorkerSets
-    and pods that no job owns, alone and in groups.
+    and pods that no job owns, alone and in groups. ``finished_days`` is how long the pods and the
+    Workload of a finished job stay, None for ever; its TrainJob, its events' record and its logs on
+    a claim do in either case.
 
     ``gate`` is what nodes prove before jobs are placed on them, ``network_policy`` what the pods of
     jobs may reach beside each other, ``access`` what people may do, ``watching`` whether alerts and
@@ -252,6 +254,7 @@ class Cluster(Model):
     fair: FairConfig = FairConfig()
     default_queue: Annotated[bool, Field(strict=True)] = False
     pod_groups: Annotated[bool, Field(strict=True)] = False
+    finished_days: Annotated[int, Field(strict=True, ge=1, le=3650)] | None = 7
     gate: GateConfig = GateConfig()
     network_policy: NetworkPolicyConfig = NetworkPolicyConfig()
     watching: WatchingConfig = WatchingConfig()

@@ -123,6 +123,19 @@ def training(name: str, answers: Answers, image: str, storage_class: str, size: 
     """
     row = MACHINES[answers["machine"]]
     nodes = count(answers)
+    runtime = {
+        "name": "torch",
+        "framework": "torch",
+        "image": image,
+        "pool": name,
+        "nodes": min(nodes, 2),
+        # A tenth of a node is for what else runs on it.
+        "cpu": str(row.schedulable_vcpus * 9 // 10),
+        "memory": f"{row.schedulable_memory_gib * 9 // 10}Gi",
+        "shared_memory": f"{row.schedulable_memory_gib // 8}Gi",
+        "checkpoint": "checkpoints",
+        "grace_seconds": 120,
+    }
     return {
         "queues": [
             {
@@ -141,21 +154,8 @@ def training(name: str, answers: Answers, image: str, storage_class: str, size: 
                 "mount_path": "/checkpoints",
             }
         ],
-        "runtimes": [
-            {
-                "name": "torch",
-                "framework": "torch",
-                "image": image,
-                "pool": name,
-                "nodes": min(nodes, 2),
-                # A tenth of a node is for what else runs on it.
-                "cpu": str(row.schedulable_vcpus * 9 // 10),
-                "memory": f"{row.schedulable_memory_gib * 9 // 10}Gi",
-                "shared_memory": f"{row.schedulable_memory_gib // 8}Gi",
-                "checkpoint": "checkpoints",
-                "grace_seconds": 120,
-            }
-        ],
+        # The second carries the frameworks that torchrun does not start.
+        "runtimes": [runtime, runtime | {"name": "raw", "framework": "raw"}],
     }
 
 

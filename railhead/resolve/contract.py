@@ -17,10 +17,10 @@ from railhead.model.capacity import quantities
 from railhead.model.cluster import Cluster, Pool
 from railhead.platform.registry import platform_of
 from railhead.resolve.namespaces import common_environment
-from railhead.resolve.runtimes import ResolvedRuntime
+from railhead.resolve.runtimes import ResolvedRuntime, pool_gpus
 from railhead.resolve.schedulers import scheduler_of
 from railhead.resolve.schedulers.base import Queued
-from railhead.resolve.wiring import chosen, wiring
+from railhead.resolve.wiring import PROFILE_DIRECTORY, chosen, wiring
 
 # A job may ask NCCL to talk more; what it talks over is the cluster's to say.
 _FREE = frozenset({"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"})
@@ -202,7 +202,8 @@ def _runtime(cluster: Cluster, runtime: ResolvedRuntime) -> contract.Runtime:
         alone=framework.alone,
         process_prefix=framework.process_prefix,
         told=_told(cluster, framework),
-        restarts=config.restarts.gang,
+        restarts=config.restarts.most(pool_gpus(runtime.pool)),
+        programs=PROFILE_DIRECTORY,
         pod=dict(runtime.pod),
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from railhead.base.programs import program
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.mode import NicClaim
 from railhead.machines import MACHINES
@@ -17,6 +18,8 @@ from railhead.resolve.runtimes import ResolvedRuntime, python_key
 from railhead.resolve.schedulers import scheduler_of
 from railhead.resolve.wiring import claim_of, share, wiring
 
+# Programs that launch starts before a job's command, in pods that mount claims.
+_PROGRAMS = "railhead.launch.programs"
 # What NCCL itself reads; the rest belongs to other libraries and to the process.
 _NCCL = "NCCL_"
 
@@ -27,8 +30,8 @@ class Namespace:
 
     Args:
         nic_claims: ResourceClaimTemplates that a runtime, or a whole node, asks for.
-        nccl_profile: files of the fabric's NCCL settings (:func:`nccl_profile`), and those that
-            the Python of a runtime's pods loads.
+        nccl_profile: files of the fabric's NCCL settings (:func:`nccl_profile`), those that the
+            Python of a runtime's pods loads, and the programs that start jobs' commands.
         checkpoints: ReadWriteMany claims that every pod of a gang mounts, on every node.
         retention: CronJobs that remove a claim's old checkpoints, by the claim.
         datasets: ReadOnlyMany claims, each on a volume of its own.
@@ -51,6 +54,7 @@ class Namespace:
 def namespaces(cluster: Cluster, runtimes: Sequence[ResolvedRuntime]) -> tuple[Namespace, ...]:
     """Return the stack's training namespaces, in its order."""
     claims, profile = nic_claims(cluster, runtimes), nccl_profile(cluster)
+    profile |= {name: program(_PROGRAMS, name) for name in ("keep.py", "probe.py")}
     for runtime in runtimes:
         profile |= {python_key(path): text for path, text in runtime.framework.python.items()}
     around = fences(cluster)

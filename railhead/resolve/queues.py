@@ -197,6 +197,11 @@ def settings(cluster: Cluster) -> dict[str, Any]:
             "requeuingStrategy": strategy,
         },
     }
+    if cluster.finished_days is not None:
+        # Its job is over, so Kueue makes no other (v0.16.2, pkg/controller/jobframework/
+        # reconciler.go, 2: handle job is finished).
+        after = {"workloads": {"afterFinished": f"{cluster.finished_days * 24}h"}}
+        configuration["objectRetentionPolicies"] = after
     if cluster.teams and cluster.fair.sharing:
         # Required where there is fair sharing at all; these are what its documentation recommends.
         strategies = ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]

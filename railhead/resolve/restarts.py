@@ -18,10 +18,11 @@ _DISRUPTED = "^Pod .* has condition DisruptionTarget matching FailJob rule"
 _EXITED = "^Container .* failed with exit code ({}) matching FailJob rule"
 
 
-def failure_policy(restarts: RestartConfig) -> dict[str, Any]:
+def failure_policy(restarts: RestartConfig, gpus: int) -> dict[str, Any]:
     """Return ``failurePolicy`` of the JobSet (JobSet v0.10.1, pkg/controllers/failure_policy.go).
 
-    The first rule that matches acts; without one the gang is recreated and counted.
+    The first rule that matches acts; without one the gang is recreated and counted. ``gpus`` are
+    all of the pool's.
     """
     rules: list[dict[str, Any]] = [
         {
@@ -42,15 +43,23 @@ def failure_policy(restarts: RestartConfig) -> dict[str, Any]:
             }
         )
     return {
-        "maxRestarts": restarts.gang,
+        "maxRestarts": restarts.most(gpus),
         # No pod of the new gang before the last of the old one is gone.
         "restartStrategy": "BlockingRecreate",
         "rules": rules,
     }
 
 
-def job_policy(restarts: RestartConfig, container: str) -> dict[str, Any]:
-    """Return the policy of the gang's Job: any failed pod ends it, with the kind of failure."""
+def job_policy(
+    restarts: RestartConfig, container: str, finished_days: int | None
+) -> dict[str, Any]:
+    """Return the policy of the gang's Job: any failed pod ends it, with the kind of failure.
+
+    Kubernetes deletes a Job and its pods so long after its end. The JobSet and the TrainJob stay,
+    and make no other: a JobSet that is over makes no Job (v0.10.1, jobset_controller.go,
+    reconcile). Trainer would make a JobSet again that had gone, and the job would run a second time
+    (v2.1.0, trainjob_controller.go, reconcileObjects).
+    """
     rules: list[dict[str, Any]] = [
         {
             "action": "FailJob",
@@ -60,7 +69,8 @@ def job_policy(restarts: RestartConfig, container: str) -> dict[str, Any]:
     if restarts.never_on:
         codes = {"operator": "In", "values": sorted(restarts.never_on)}
         rules.append({"action": "FailJob", "onExitCodes": {"containerName": container} | codes})
-    return {"backoffLimit": 0, "podFailurePolicy": {"rules": rules}}
+    kept = {} if finished_days is None else {"ttlSecondsAfterFinished": finished_days * 86400}
+    return {"backoffLimit": 0, "podFailurePolicy": {"rules": rules}} | kept
 
 
 def tolerations(restarts: RestartConfig) -> list[dict[str, Any]]:

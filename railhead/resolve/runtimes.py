@@ -21,7 +21,7 @@ from railhead.platform.registry import platform_of
 from railhead.resolve import restarts
 from railhead.resolve.pods import PROFILE, PYTHON_DIRECTORY, wire
 from railhead.resolve.schedulers import scheduler_of
-from railhead.resolve.wiring import Wiring, shared_memory_gib, wiring
+from railhead.resolve.wiring import Wiring, memory_limit, shared_memory_gib, wiring
 
 ANCESTOR_LABEL = "trainer.kubeflow.org/trainjob-ancestor-step"
 FRAMEWORK_LABEL = "trainer.kubeflow.org/framework"
@@ -113,7 +113,7 @@ def _runtime(cluster: Cluster, config: RuntimeConfig) -> ResolvedRuntime:
         ],
         "resources": {
             "requests": {"cpu": config.cpu, "memory": config.memory, **shares[gpus]},
-            "limits": dict(shares[gpus]),
+            "limits": {"memory": memory_limit(pool, gpus, config.memory), **shares[gpus]},
         },
         "securityContext": {"allowPrivilegeEscalation": False},
         "volumeMounts": [{"name": "shared-memory", "mountPath": "/dev/shm"}]  # noqa: S108 - not a temporary file
@@ -168,7 +168,7 @@ def _runtime(cluster: Cluster, config: RuntimeConfig) -> ResolvedRuntime:
         environment=environment,
         level=level,
         pod=pod,
-        spec=_spec(cluster, config, framework, gpus, pod),
+        spec=_spec(cluster, config, framework, gpus, pod, pool_gpus(pool)),
     )
 
 
@@ -249,11 +249,21 @@ def _own_number(framework: Framework) -> list[dict[str, Any]]:
     return [{"name": NODE_RANK, "valueFrom": {"fieldRef": {"fieldPath": path}}}]
 
 
+def pool_gpus(pool: Pool) -> int:
+    """Return the GPUs of all of a pool's nodes."""
+    return pool.nodes * MACHINES[pool.instance_type].gpus
+
+
 def _spec(
-    cluster: Cluster, config: RuntimeConfig, framework: Framework, gpus: int, pod: Mapping[str, Any]
+    cluster: Cluster,
+    config: RuntimeConfig,
+    framework: Framework,
+    gpus: int,
+    pod: Mapping[str, Any],
+    most: int,
 ) -> dict[str, Any]:
     combination = COMBINATIONS[cluster.versions]
-    policy = restarts.job_policy(config.restarts, framework.container)
+    policy = restarts.job_policy(config.restarts, framework.container, cluster.finished_days)
     job: dict[str, Any] = {**policy, "template": dict(pod)}
     if combination.gang_charge == "template":
         # Such a Kueue reads the gang's size here and nowhere else; a guard holds jobs to it.
@@ -267,7 +277,7 @@ def _spec(
     return {
         "mlPolicy": {"numNodes": config.nodes} | framework.ml_policy(combination, processes),
         "template": {
-            "spec": {"failurePolicy": restarts.failure_policy(config.restarts)} | job_set,
+            "spec": {"failurePolicy": restarts.failure_policy(config.restarts, most)} | job_set,
         },
         **scheduler_of(cluster).runtime(cluster),
     }

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from railhead.base.quantity import parse
 from railhead.catalog.digests import exact
 from railhead.catalog.parts import HostPath
 from railhead.catalog.switches import SWITCHES
@@ -157,6 +158,20 @@ def shared_memory_gib(machine: Machine, gpus: int) -> int:
     It is a limit, not a reservation: what is not used is not taken.
     """
     return max(1, machine.schedulable_memory_gib * min(gpus, machine.gpus) // machine.gpus // 2)
+
+
+def memory_limit(pool: Pool, gpus: int, requested: str) -> str:
+    """Return the memory at which the kernel ends a container: what goes with its GPUs.
+
+    A twentieth of what pods can request on a node stays for pods of daemons, which the kernel ends
+    first once all pods together are out of memory, and for the kubelet's threshold of eviction
+    (kubernetes v1.35, pkg/kubelet/qos/policy.go and cm/node_container_manager_linux.go).
+    The page cache of its files counts too, and the kernel takes it back first. A runtime that
+    requests more has its request as limit.
+    """
+    machine, (_, schedulable) = MACHINES[pool.instance_type], pool.schedulable_resources
+    gib = schedulable * min(gpus, machine.gpus) * 19 // machine.gpus // 20
+    return requested if parse(requested) >= gib << 30 else f"{gib}Gi"
 
 
 def _mirrored(cluster: Cluster, daemon: PluginDaemon | None) -> PluginDaemon | None:

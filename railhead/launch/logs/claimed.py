@@ -1,8 +1,8 @@
 """Logs on the claim of a job's namespace: written by the job's pods, read by a pod of the team's.
 
-Each pod of a job that mounts a claim starts :mod:`railhead.launch.programs.keep`, which starts the
-job's command, and says when a claim does not answer. Anyone who may mount a claim
-can read it: the pods of its namespace.
+Each pod of a job that mounts a claim starts :mod:`railhead.launch.programs.keep`, which its
+runtime mounts, starts the job's command, and says when a claim does not answer. Anyone who may
+mount a claim can read it: the pods of its namespace.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from railhead.base.programs import program
 from railhead.contract import Mount
 from railhead.launch.logs import kept
 
@@ -29,16 +28,17 @@ MOST_BYTES_OF_A_CLAIM = 10 << 30
 # A fixed text: settings and the job's words are its arguments, and never part of it. An image
 # without a Python that can run the program starts the command as if there were no claim.
 _START = (
-    "program=$1; probe=$2; settings=$3; shift 3; "
-    "if python3 -ISc 'import sys; sys.exit(sys.version_info < (3, 7))' 2>/dev/null; "
-    'then exec python3 -ISc "$program" "$probe" "$settings" "$@"; fi; exec "$@"'
+    '[ -r "$0" ] && '
+    "python3 -ISc 'import sys; sys.exit(sys.version_info < (3, 7))' 2>/dev/null "
+    '&& exec python3 -IS "$0" "$@"; shift; exec "$@"'
 )
-_STARTED = ("sh", "-c", _START, "railhead")
+_STARTED = ("sh", "-c", _START)
 
 Object = dict[str, Any]
 
 
 def words(
+    programs: str,
     checkpoint: Mount | None,
     *,
     others: Mapping[str, str],
@@ -50,6 +50,8 @@ def words(
     """Return the words before a job's command, in pods that mount claims.
 
     Args:
+        programs: the directory in which the pods have the programs. They may be another version's:
+            settings that are there keep their meaning.
         checkpoint: the claim for checkpoints, if there is one.
         others: path -> claim of the other mounts, to which nothing is written.
         namespace: the namespace of the job.
@@ -74,11 +76,10 @@ def words(
                 "bytes": MOST_BYTES_OF_A_CLAIM,
                 "about": about,
             }
-    programs = (program(PROGRAMS, name) for name in ("keep.py", "probe.py"))
-    return (*_STARTED, *programs, json.dumps(settings))
+    return (*_STARTED, f"{programs}/keep.py", json.dumps(settings, separators=(",", ":")))
 
 
 def without(words: Sequence[str]) -> list[str]:
     """Return a pod's words without what :func:`words` put before them."""
     kept_one = tuple(words[: len(_STARTED)]) == _STARTED
-    return list(words[len(_STARTED) + 3 :] if kept_one else words)
+    return list(words[len(_STARTED) + 2 :] if kept_one else words)

@@ -1,6 +1,6 @@
 """A job's command, whose output goes to where it went and onto the namespace's claim as well.
 
-Sent with a job as text, as images of jobs have no Railhead: Python's library alone, from 3.7 on.
+In a runtime's ConfigMap, as images of jobs have no Railhead: Python's library alone, from 3.7 on.
 The command runs as it would without this program: its words, variables, working directory and exit
 code, the signals that reach it, a session of its own. A thread writes to the claim; what the claim
 cannot take is left out, and the command never waits for it. Separate processes check the job's
@@ -294,7 +294,7 @@ class Mount(threading.Thread):
     Nothing here touches the mount: a process does that may never return, and is never waited for.
 
     Args:
-        program: the text of that process, :mod:`railhead.launch.programs.probe`.
+        program: the file of that process, :mod:`railhead.launch.programs.probe`.
         about: the ``claim``, the ``path`` that it is mounted at, and ``file``, how the names of
             files begin that are written there; empty where none is.
         tell: takes a line.
@@ -311,7 +311,7 @@ class Mount(threading.Thread):
     def run(self) -> None:
         """Ask until the process ends, which it does by itself when this one ends."""
         file = self._about["file"] and f"{self._about['file']}-{socket.gethostname()}"
-        words = [sys.executable, "-ISc", self._program, self._about["path"], file]
+        words = [sys.executable, "-IS", self._program, self._about["path"], file]
         pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
         with contextlib.suppress(OSError):
             self._process = subprocess.Popen(
@@ -463,11 +463,8 @@ def catches(pid: int, number: int) -> bool:
 
 
 def main(words: list[str]) -> int:
-    """Run ``words[2:]`` by the settings ``words[1]``; what to exit with.
-
-    ``words[0]`` is the program that asks a mount how it is.
-    """
-    probe, settings = words[0], json.loads(words[1])
+    """Run ``words[1:]`` by the settings ``words[0]``; return what to exit with."""
+    probe, settings = str(Path(__file__).with_name("probe.py")), json.loads(words[0])
     pod, run = os.environ.pop(POD, ""), os.environ.pop(RUN, "")
     number = int(os.environ.get(NUMBER) or 0)
     keeper = (
@@ -483,9 +480,9 @@ def main(words: list[str]) -> int:
     for thread in [keeper, *mounts] if keeper else mounts:
         thread.start()
     try:
-        child = Child(words[2:], keeper)
+        child = Child(words[1:], keeper)
     except OSError as error:
-        tell(f"cannot start {words[2]}: {error.strerror}")
+        tell(f"cannot start {words[1]}: {error.strerror}")
         code = 127 if isinstance(error, FileNotFoundError) else 126
     else:
         code = child.code()

@@ -1,6 +1,6 @@
 """Tests one mount each time that a line is read, and prints the result as JSON.
 
-A process of its own, sent with a job as text: a test of a lost file server may wait for ever.
+A process of its own: a test of a lost file server may wait for ever.
 It ends with its standard input.
 """
 

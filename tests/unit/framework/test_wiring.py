@@ -379,7 +379,7 @@ def test_ranks_without_their_own_runtime_get_documented_settings(
 ) -> None:
     made = carried(framework)
     assert (made.runtime, made.framework) == ("own", FRAMEWORKS[framework])
-    assert f"no runtime of {framework}" in made.notes[0]
+    assert f"carries this job of {framework}" in made.notes[0]
     assert differences(framework, "trainjob", made, objects("trainjob", made)) == []
     # What the runtime itself would have said is nobody's to say still.
     with pytest.raises(InputError, match="NCCL_SOCKET_IFNAME: set by the cluster's fabric"):

@@ -105,6 +105,7 @@ CONTRACT = ClusterContract(
             },
             reserved={"NCCL_SOCKET_IFNAME": "the cluster's fabric"} | FRAMEWORKS["torch"].reserved,
             process_prefix=FRAMEWORKS["torch"].process_prefix,
+            programs="/etc/railhead/nccl",
         ),
     ),
     checkpoints=(

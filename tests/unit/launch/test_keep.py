@@ -48,7 +48,13 @@ class Pod:
         """Return what the container starts; ``settings`` replace launch's."""
         mount = Mount(claim="checkpoints", path=str(self.claim))
         *before, given = claimed.words(
-            mount, others={}, namespace="training", about=ABOUT, first=0, logs=logs
+            str(Path(keep.__file__).parent),
+            mount,
+            others={},
+            namespace="training",
+            about=ABOUT,
+            first=0,
+            logs=logs,
         )
         return [*before, json.dumps(json.loads(given) | settings), *command]
 
@@ -300,9 +306,11 @@ def test_a_claim_that_does_not_answer_stops_nothing(pod: Pod) -> None:
     program = Path(keep.__file__).read_text().replace("LAST_SECONDS = 5.0", "LAST_SECONDS = 0.2")
     program = program.replace("file = file or self._open()", "time.sleep(600)")
     assert "time.sleep(600)" in program
+    file = pod.claim.with_name("keep.py")
+    file.write_text(program)
     words = pod.words(*PYTHON, f"print(('x' * 99 + chr(10)) * {keep.MOST_HELD // 50})")
     done = subprocess.run(
-        [sys.executable, "-ISc", program, *words[5:]],
+        [sys.executable, "-IS", str(file), *words[4:]],
         env=pod.env,
         capture_output=True,
         check=True,
@@ -710,12 +718,13 @@ def test_pods_own_messages_go_to_the_keeper(
     for name, value in said.items():
         monkeypatch.setenv(name, value)
     given = {"folder": "f" if kept_there else "", "mounts": [{"claim": "a"}, {"claim": "b"}]}
-    assert keep.main(["probe", json.dumps(given), "train", "x"]) == 42
+    assert keep.main([json.dumps(given), "train", "x"]) == 42
+    probe = str(Path(keep.__file__).with_name("probe.py"))
     of = ("p", "r", 3) if said else ("unknown", "unknown", 0)
     assert run.done == [
         *([("Keeper", given, *of)] if kept_there else []),
-        ("Mount", "probe", {"claim": "a"}),
-        ("Mount", "probe", {"claim": "b"}),
+        ("Mount", probe, {"claim": "a"}),
+        ("Mount", probe, {"claim": "b"}),
         *(["Keeper starts"] if kept_there else []),
         *("Mount starts", "Mount starts"),
         (["train", "x"], kept_there, set()),
@@ -731,11 +740,11 @@ def test_command_that_cannot_start_is_reported_in_both_places(
     monkeypatch: pytest.MonkeyPatch, told: Told, error: OSError, code: int
 ) -> None:
     run = Run(monkeypatch, error)
-    assert keep.main(["probe", json.dumps({"folder": "f", "mounts": []}), "train", "x"]) == code
+    assert keep.main([json.dumps({"folder": "f", "mounts": []}), "train", "x"]) == code
     text = f"cannot start train: {error.strerror}"
     assert told.lines == [text]
     assert run.done[2:] == [f"railhead: {text}\n".encode(), "Keeper ends"]
-    assert keep.main(["probe", json.dumps({"folder": "", "mounts": []}), "train"]) == code
+    assert keep.main([json.dumps({"folder": "", "mounts": []}), "train"]) == code
     assert len(run.done) == 4
 
 

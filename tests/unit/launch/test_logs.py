@@ -31,7 +31,6 @@ from railhead.kube.jobs import JobState, Node, Phase
 from railhead.launch import failing
 from railhead.launch.logs import claimed, kept, past, stream
 from railhead.launch.logs.stream import Line, Selection, select
-from railhead.launch.programs import keep, probe
 from tests.unit.launch import world
 from tests.unit.launch.conftest import CONTRACT, publish
 from tests.unit.launch.fake_api import Api, Stored
@@ -780,13 +779,12 @@ def test_a_disk_that_failed_is_left_alone(monkeypatch: pytest.MonkeyPatch, tmp_p
 def test_words_before_a_command(logs: bool, path: str) -> None:
     about = {"name": "demo", "nodes": 64, "processes": 8, "runtime": "torch"}
     words = claimed.words(
-        Mount(claim="c", path=path), others={"/data": "corpus"}, namespace="training",
-        about=about, first=1, logs=logs,
+        "/etc/railhead/nccl", Mount(claim="c", path=path), others={"/data": "corpus"},
+        namespace="training", about=about, first=1, logs=logs,
     )  # fmt: skip
     assert claimed.without([*words, "train", "x"]) == ["train", "x"]
     assert claimed.without(["sh", "-c", "x", "y", "z"]) == ["sh", "-c", "x", "y", "z"]
-    programs = [Path(str(item.__file__)).read_text() for item in (keep, probe)]
-    assert list(words[4:6]) == programs
+    assert words[3] == "/etc/railhead/nccl/keep.py"
     mounts = [
         {"claim": "c", "path": path, "file": "/box/.railhead/probe-training"},
         {"claim": "corpus", "path": "/data", "file": ""},
@@ -801,12 +799,18 @@ def test_words_before_a_command(logs: bool, path: str) -> None:
         "bytes": 10 << 30,
         "about": about,
     }
-    assert json.loads(words[6]) == {"folder": "", "mounts": mounts} | (keeping if logs else {})
+    assert json.loads(words[4]) == {"folder": "", "mounts": mounts} | (keeping if logs else {})
 
 
 def test_without_a_claim_for_checkpoints_nothing_is_written() -> None:
     words = claimed.words(
-        None, others={"/data": "corpus"}, namespace="training", about={}, first=0, logs=True
+        "/etc/railhead/nccl",
+        None,
+        others={"/data": "corpus"},
+        namespace="training",
+        about={},
+        first=0,
+        logs=True,
     )
     mounts = [{"claim": "corpus", "path": "/data", "file": ""}]
     assert json.loads(words[-1]) == {"folder": "", "mounts": mounts}

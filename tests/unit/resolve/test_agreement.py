@@ -14,8 +14,10 @@ import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from functools import cache
+from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -26,7 +28,7 @@ from railhead.base.quantity import parse
 from railhead.catalog.versions import COMBINATIONS
 from railhead.fabric.mode import GKE_INTERFACES, NETWORKS_ANNOTATION
 from railhead.launch import render
-from railhead.launch.job import Payload, parse_job
+from railhead.launch.job import Payload, parse_job, read_job
 from railhead.launch.plan import Plan, make_plan
 from railhead.machines import MACHINES
 from railhead.model.capacity import quantities
@@ -35,6 +37,7 @@ from railhead.resolve.cluster import Resolved, resolve
 from railhead.resolve.pod_guards import HARMLESS_CAPABILITIES, demand, network_pattern
 from railhead.resolve.runtimes import ResolvedRuntime
 from railhead.resolve.wiring import wiring
+from tests import crds
 from tests.components import fabrics
 from tests.components.recording import STACKS, stack_cluster
 from tests.kueues import kueues
@@ -124,7 +127,9 @@ def check_devices(cluster: Cluster, runtime: ResolvedRuntime, plan: Plan, pod: O
     resources = container_of(pod)["resources"]
     wired = wiring(cluster, runtime.pool, plan.gpus_per_node)
     wanted = {runtime.machine.gpu_resource: str(plan.gpus_per_node)} | wired.requests()
-    assert resources["limits"] == wanted
+    limits = dict(resources["limits"])
+    check_memory(runtime, plan, resources["requests"]["memory"], limits.pop("memory"))
+    assert limits == wanted
     assert {k: v for k, v in resources["requests"].items() if k in wanted} == wanted
     assert resources == plan.resources | {k: v for k, v in resources.items() if k == "claims"}
     assert plan.gpus_per_node == runtime.machine.gpus or not cluster.fabric.whole_nodes
@@ -134,6 +139,13 @@ def check_devices(cluster: Cluster, runtime: ResolvedRuntime, plan: Plan, pod: O
     assert claimed == ([wired.claim] if wired.claim else [])
     used = [claim["name"] for claim in resources.get("claims", [])]
     assert used == [claim["name"] for claim in pod["spec"].get("resourceClaims", [])]
+
+
+def check_memory(runtime: ResolvedRuntime, plan: Plan, request: str, limit: str) -> None:
+    """Compare the limit with what goes with the GPUs, of which daemons keep a part."""
+    _, gib = runtime.pool.schedulable_resources
+    part = Decimal(gib << 30) * plan.gpus_per_node / runtime.machine.gpus
+    assert parse(request) <= parse(limit) <= max(parse(request), part * Decimal("0.95"))
 
 
 def check_queue(
@@ -266,6 +278,31 @@ def test_every_job_that_a_shipped_stack_takes(stack: str) -> None:
             fields = {} if gpus is None else {"gpus_per_node": gpus}
             for nodes in {runtime.framework.fewest_nodes, runtime.pool.nodes}:
                 check(resolved, plan_of(resolved, runtime.name, nodes=nodes, **fields))
+
+
+@cache
+def validator(versions: str) -> jsonschema.Draft7Validator:
+    schemas = crds.schemas(versions)
+    return jsonschema.Draft7Validator(schemas["trainer.kubeflow.org/v1alpha1", "TrainJob"])
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_every_example_on_every_shipped_stack(stack: str, repo: Path) -> None:
+    """MPI needs images with sshd, which no shipped stack but the lab's has a runtime for."""
+    resolved = shipped(stack)
+    schema = validator(resolved.cluster.versions)
+    sets = [f"queue={team.name}" for team in resolved.cluster.teams[:1]]
+    sent = []
+    for path in sorted((repo / "examples").glob("*.yaml")):
+        if path.stem == "mpi" and stack != "lab":
+            with pytest.raises(InputError, match="add a runtime of it"):
+                make_plan(*read_job(path, sets=sets), resolved.contract)
+            continue
+        plan = make_plan(*read_job(path, sets=sets), resolved.contract)
+        check(resolved, plan)
+        sent.append(render.train_job(plan))
+    faults = [e.message for job in sent for e in schema.iter_errors(job)]
+    assert (len(sent), faults) == (11 if stack == "lab" else 10, [])
 
 
 @cache

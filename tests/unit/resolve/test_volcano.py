@@ -102,14 +102,14 @@ def test_a_stack_without_levels_asks_for_no_hyper_nodes() -> None:
     raw = site() | {"topology": ["kubernetes.io/hostname"]}
     assert queues(raw).controller == {}
     assert "network-topology-aware" not in queues(raw).scheduler
-    (runtime,) = resolved(raw).runtimes
+    runtime = resolved(raw).runtimes[0]
     assert runtime.spec["podGroupPolicy"] == {"volcano": {}}
 
 
 def test_a_runtime_makes_a_pod_group_and_its_pods_are_volcanos() -> None:
     raw = site()
     raw["pools"][0]["tolerations"] = [{"key": "gpu", "operator": "Exists"}]
-    (runtime,) = resolved(raw).runtimes
+    runtime = resolved(raw).runtimes[0]
     # Trainer reads highestTierAllowed in soft mode too, and would end for want of it.
     topology = {"mode": "soft", "highestTierAllowed": 2}
     assert runtime.spec["podGroupPolicy"] == {"volcano": {"networkTopology": topology}}
