@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # An autoscaler's, and that of the scheduled action that empties a capacity block in time.
 _RUNNING = "scalingConfig.desiredSize"
+# EKS API, Nodegroup: status.
+_FAILED = "CREATE_FAILED"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,13 +68,29 @@ def _read(
 ) -> Mapping[str, eks.outputs.GetNodeGroupScalingConfigResult]:
     if cluster not in eks.get_clusters(opts=opts).names:
         return {}
-    groups = eks.get_node_groups(cluster_name=cluster, opts=opts).names
-    return {
-        group: eks.get_node_group(
-            cluster_name=cluster, node_group_name=group, opts=opts
-        ).scaling_configs[0]
-        for group in groups
+    groups = {
+        group: eks.get_node_group(cluster_name=cluster, node_group_name=group, opts=opts)
+        for group in eks.get_node_groups(cluster_name=cluster, opts=opts).names
     }
+    for group, read in groups.items():
+        if read.status == _FAILED:
+            pulumi.log.warn(way_out(cluster, group))
+    return {group: read.scaling_configs[0] for group, read in groups.items()}
+
+
+def way_out(cluster: str, group: str) -> str:
+    """Return how to get on with a group whose creation failed.
+
+    It stays failed though its nodes join later, and EKS refuses each update of it
+    (containers-roadmap, issues 764 and 2204; crossplane provider-aws, issue 1447). The next `pulumi
+    up` asks EKS for nothing where nothing differs, and seems to have mended it.
+    """
+    return (
+        f"node group {group} is {_FAILED}, for good: its nodes serve jobs, and EKS refuses every "
+        "update of it, such as another Kubernetes or size. Once its jobs may end, `aws eks "
+        f"delete-nodegroup --cluster-name {cluster} --nodegroup-name {group}`, then `pulumi up "
+        "--refresh`"
+    )
 
 
 def scaling(

@@ -655,6 +655,19 @@ class TestNodePools:
             with pytest.raises(MismatchError, match=told):
                 variant(tmp_path, lambda cluster: cluster["pools"][0].update(edit))
 
+    @pytest.mark.parametrize(("status", "warned"), [("CREATE_FAILED", True), ("ACTIVE", False)])
+    def test_group_that_eks_updates_no_more_is_warned_of(
+        self, status: str, warned: bool, tmp_path: Path
+    ) -> None:
+        """containers-roadmap #764: its status stays, and `pulumi up` goes on as if it were well."""
+        texts: list[str] = []
+        with pytest.MonkeyPatch.context() as patch:
+            _running(patch, (0, 16, 16), status)
+            patch.setattr("pulumi.log.warn", texts.append)
+            variant(tmp_path, lambda _: None)
+        way = "delete-nodegroup --cluster-name p5-prod --nodegroup-name p5-prod-h100`, then"
+        assert [way in text for text in texts] == ([True] if warned else [])
+
     def test_eks_that_does_not_answer_is_an_error_with_a_remedy(self, tmp_path: Path) -> None:
         def refuse(**_: Any) -> None:
             raise Exception("invoke of aws:eks/getClusters failed: ExpiredToken")
@@ -833,13 +846,13 @@ RESERVATION = ("aws:ec2/capacityReservation:CapacityReservation", "cr-0a1b2c3d4e
 BLOCK_SOURCE = "aws:ec2/getCapacityBlockReservation:getCapacityBlockReservation"
 
 
-def _running(patch: pytest.MonkeyPatch, live: tuple[int, int, int]) -> None:
+def _running(patch: pytest.MonkeyPatch, live: tuple[int, int, int], status: str = "ACTIVE") -> None:
     """Have EKS answer that the GPU pool's group is there: least, most, and how many run."""
     sizes = {"minSize": live[0], "maxSize": live[1], "desiredSize": live[2]}
     for source, answer in {
         "aws:eks/getClusters:getClusters": {"names": ["p5-prod"]},
         "aws:eks/getNodeGroups:getNodeGroups": {"names": ["p5-prod-h100"]},
-        "aws:eks/getNodeGroup:getNodeGroup": {"scalingConfigs": [sizes]},
+        "aws:eks/getNodeGroup:getNodeGroup": {"scalingConfigs": [sizes], "status": status},
     }.items():
         patch.setitem(answers(), source, lambda asked, said=answer: {**asked, **said})
 
