@@ -65,15 +65,15 @@ def drift(
     path = stack_file(stack)
     cluster = config.load(path)
     name = stack_name(path)
-    exported = _read(state) if state else _export(name, path)
-    compared = len(drift.objects(exported)) + len(drift.releases(exported))
+    document = _read(state) if state else exported(name, path)
+    compared = len(drift.objects(document)) + len(drift.releases(document))
     if not compared:
         raise InputError(
             f"the state of stack {name} has no object of a cluster, so there is nothing to compare",
             remedy="run `pulumi up` first, or name the state of another stack by --state FILE",
         )
     client = kube.Cluster(target(cluster, kubeconfig, context))
-    differences = drift.find(exported, client)
+    differences = drift.find(document, client)
     if metrics is not None:
         _publish(metrics, name, differences)
     if as_json:
@@ -126,7 +126,7 @@ def _read(file: Path) -> dict[str, Any]:
     return document
 
 
-def _export(stack: str, file: Path) -> dict[str, Any]:
+def exported(stack: str, file: Path) -> dict[str, Any]:
     """Return the state that Pulumi exports; secrets stay encrypted."""
     from railhead.base.errors import PrerequisiteError
 

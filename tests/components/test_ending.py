@@ -98,18 +98,18 @@ def test_running_jobs_hold_a_stack_and_ended_ones_go_with_it(server: Server) -> 
 
     _condition(server, by_kubectl, "Complete")
     _condition(server, workload, "Finished")
-    said = _settled(server, "demo")
-    assert f"TrainJob {NAMESPACE}/demo has not ended" in said
-    assert "railhead cancel demo" in said
+    refusal = _settled(server, "demo")
+    assert f"TrainJob {NAMESPACE}/demo has not ended" in refusal
+    assert "railhead cancel demo" in refusal
 
     _condition(server, job, "Failed")
-    said = _settled(server, "other")
-    assert "was not made by `railhead launch`, and keeps its runtime" in said
+    refusal = _settled(server, "other")
+    assert "was not made by `railhead launch`, and keeps its runtime" in refusal
     server.delete([by_kubectl])
 
     _condition(server, workload, "Evicted")
-    said = _settled(server, "ray")
-    assert f"RayJob ray of namespace {NAMESPACE} has not ended" in said
+    refusal = _settled(server, "ray")
+    assert f"RayJob ray of namespace {NAMESPACE} has not ended" in refusal
     _condition(server, workload, "Finished")
 
     assert _settled(server, "") == ""
@@ -121,8 +121,8 @@ def _settled(server: Server, name: str) -> str:
     """Return the refusal once it names that job: the server reads what it asks by a watch."""
     deadline = time.monotonic() + 20
     while True:
-        said = _refusal(server)
-        if (name and f" {name} " in said.replace("/", " ")) or (not name and not said):
-            return said
-        assert time.monotonic() < deadline, said
+        refusal = _refusal(server)
+        if (name and f" {name} " in refusal.replace("/", " ")) or (not name and not refusal):
+            return refusal
+        assert time.monotonic() < deadline, refusal
         time.sleep(0.2)

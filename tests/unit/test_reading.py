@@ -1,4 +1,4 @@
-"""No command waits for a pipe, reads a device, or prints more than a screen of an error."""
+"""Commands refuse devices, do not wait for a pipe, and print a screen of an error."""
 
 from __future__ import annotations
 
