@@ -89,22 +89,49 @@ def permissions(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
         yield unknown("IAM simulates roles and users alone, and these credentials are neither")
         return
     actions = rights(cluster)
-    refused: list[str] = []
+    refused = _refused(aws, arn, actions)
+    if refused:
+        # A policy may name what it allows them on.
+        refused = _refused(aws, arn, refused, ResourceArns=_own_arns(cluster))
+    if refused:
+        yield failed(f"{arn} may not call {', '.join(sorted(refused))}")
+    else:
+        yield ok(f"{arn} may make all {len(actions)} calls, as far as IAM can simulate them")
+
+
+def _refused(aws: Aws, arn: str, actions: list[str], **more: list[str]) -> list[str]:
+    """Return the actions that are allowed on no resource."""
+    refused = []
     for at in range(0, len(actions), _ACTIONS_AT_ONCE):
         answer = aws.require(
             "iam:SimulatePrincipalPolicy",
             PolicySourceArn=arn,
             ActionNames=actions[at : at + _ACTIONS_AT_ONCE],
+            **more,
         )
-        refused += [
-            result["EvalActionName"]
-            for result in answer["EvaluationResults"]
-            if result["EvalDecision"] != "allowed"
-        ]
-    if refused:
-        yield failed(f"{arn} may not call {', '.join(sorted(refused))}")
-    else:
-        yield ok(f"{arn} may make all {len(actions)} calls, as far as IAM can simulate them")
+        for result in answer["EvaluationResults"]:
+            each = [r["EvalResourceDecision"] for r in result.get("ResourceSpecificResults", ())]
+            if "allowed" not in (result["EvalDecision"], *each):
+                refused.append(result["EvalActionName"])
+    return refused
+
+
+def _own_arns(cluster: AwsCluster) -> list[str]:
+    """Return an ARN of each kind of resource that policies are narrowed to by name."""
+    name, region, account = cluster.name, cluster.platform.region, cluster.platform.account
+    partition = facts.partition(region)
+    inside = (
+        f"cluster/{name}",
+        f"nodegroup/{name}/{physical_name(name, SYSTEM)}/0",
+        f"addon/{name}/{facts.VPC_CNI.name}/0",
+        f"access-entry/{name}/role/{account}/any/0",
+        f"podidentityassociation/{name}/a-0",
+    )
+    return [
+        f"arn:{partition}:iam::{account}:role/{wanted_names(cluster)['role'][0]}",
+        f"arn:{partition}:logs:{region}:{account}:log-group:/aws/eks/{name}/cluster",
+        *(f"arn:{partition}:eks:{region}:{account}:{kind}" for kind in inside),
+    ]
 
 
 def _principal(aws: Aws) -> str | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
-from railhead.base.errors import RefusedError
+from railhead.base.errors import PrerequisiteError, RefusedError
 from railhead.base.finding import Finding
 from railhead.base.names import TRAINING_LABEL
 from railhead.catalog.versions import COMBINATIONS
@@ -47,15 +47,14 @@ def opened(cluster: ExistingCluster) -> Iterator[Kubernetes]:
     """Yield who asks a stack's cluster.
 
     Raises:
-        PrerequisiteError: there is no kubeconfig.
-        UnreachableError: the cluster does not answer.
+        PrerequisiteError: there is no kubeconfig, or the cluster does not answer or lets nobody in.
     """
-    client = Kubernetes(target(cluster))
-    try:
-        nodes.live_minor(client)
+    with closing(Kubernetes(target(cluster))) as client:
+        try:
+            nodes.live_minor(client)
+        except ApiError as error:
+            raise PrerequisiteError(error.problem, remedy=error.remedy) from None
         yield client
-    finally:
-        client.close()
 
 
 def identity(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:

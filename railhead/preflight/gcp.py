@@ -46,14 +46,14 @@ _ALWAYS = ("compute", "container", "iam", "cloudresourcemanager")
 
 
 @contextmanager
-def opened(cluster: GcpCluster) -> Iterator[Google]:
+def opened(cluster: GcpCluster) -> Iterator[Google]:  # noqa: ARG001 - others name a place
     """Yield who asks Google for a stack.
 
     Raises:
         PrerequisiteError: there are no credentials, or Google does not accept them.
     """
     google = Google()
-    google.may(cluster.platform.project, ["resourcemanager.projects.get"])
+    google.token()
     yield google
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from railhead.base.errors import PrerequisiteError, RailheadError, RefusedError
+from railhead.base.errors import ExitCode, PrerequisiteError, RailheadError, RefusedError
 from railhead.base.version import __version__
 from railhead.kube import client as kube
 from railhead.kube.connection import Reply
@@ -46,6 +46,8 @@ _LOG_IN = frozenset(
 
 class UnaskedError(RailheadError):
     """A question that got no answer: no right to ask, or nobody who answers."""
+
+    exit_code = ExitCode.UNPROVEN
 
 
 def _require(reads: bool, call: str) -> None:
@@ -211,7 +213,7 @@ class Google:
         _require(method == METHOD or (method == "POST" and path.endswith(GOOGLE_TEST)), call)
         self.asked.add(service)
         base = self._base.format(service=service)
-        headers = {"Authorization": f"Bearer {self._token()}"}
+        headers = {"Authorization": f"Bearer {self.token()}"}
         try:
             response = self._http.request(method, f"{base}/{path}", headers=headers, **more)
         except httpx.TransportError as error:
@@ -223,7 +225,8 @@ class Google:
         answer: dict[str, Any] = response.json()
         return answer
 
-    def _token(self) -> str:
+    def token(self) -> str:
+        """Return a token that is valid now."""
         from google.auth.exceptions import GoogleAuthError
 
         with self._lock:

@@ -427,6 +427,21 @@ def test_rows_hold_where_the_account_is_as_it_should(reader: Aws, stack: str) ->
         assert findings or ROWS[name].of, name
 
 
+def test_rights_on_the_stacks_own_resources_are_enough(reader: Aws) -> None:
+    """A policy that names the cluster allows nothing on any resource."""
+
+    def simulate(request: Any) -> Raw:
+        own = any(":cluster/p5-prod" in arn for arn in request._get_param("ResourceArns", []))
+        result = {"EvalActionName": "eks:CreateCluster", "EvalDecision": "implicitDeny"}
+        specific = [{"EvalResourceName": "arn:x", "EvalResourceDecision": "allowed"}]
+        more = {"ResourceSpecificResults": specific} if own else {}
+        return {"EvaluationResults": [result | more]}
+
+    ANSWERS["simulation"] = simulate
+    findings = checks.permissions(reader, cluster(fitted(section(PROD))))
+    assert [f.passed for f in findings] == [True]
+
+
 #: Row -> the calls that its checks made.
 MADE: dict[str, set[str]] = {}
 

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from railhead import config, contract
+from railhead.base.errors import PrerequisiteError
 from railhead.base.names import TRAINING_LABEL
 from railhead.config.live import MANAGED, described
 from railhead.kube import nodes
@@ -126,6 +127,15 @@ def test_rows_hold_where_the_cluster_is_as_it_should(raw: Raw) -> None:
     asked = {name: result for name, result in results.items() if name in ROWS}
     assert {name for name, r in asked.items() if r.verdict != "ok"} == OPEN
     assert all(asked[name].unproven for name in OPEN)
+
+
+def test_credentials_that_are_not_accepted_are_no_answer(raw: Raw, tmp_path: Path) -> None:
+    access = yaml.safe_load(Path(raw["platform"]["kubeconfig"]).read_text())
+    access["users"][0]["user"] = {"token": "another"}
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(access))
+    stranger = {"kind": "existing", "kubeconfig": str(tmp_path / "kubeconfig")}
+    with pytest.raises(PrerequisiteError, match="does not accept these credentials"):
+        run.preflight(parsed(raw | {"platform": stranger}), lambda _: None)
 
 
 @dataclass

@@ -6,6 +6,7 @@ import ast
 import importlib
 import json
 import re
+from contextlib import nullcontext
 from pathlib import Path
 
 import botocore.session
@@ -21,6 +22,7 @@ from railhead.cli import app
 from railhead.platform.aws.model import AwsCluster
 from railhead.platform.gcp.model import GcpCluster
 from railhead.preflight import aws, gcp, reading
+from railhead.preflight.check import Asker
 from railhead.preflight.ledger import Row, data, ledger, platforms
 from railhead.preflight.run import _summed
 from tests.components.gcp_requests import KINDS
@@ -147,7 +149,7 @@ class Sent(Exception):  # noqa: N818 - it is how a test sees that something was 
 )
 def test_google_is_asked_by_get_and_by_a_test_of_rights(method: str, path: str, goes: bool) -> None:
     google = object.__new__(reading.Google)
-    google.__dict__.update(_base="", asked=set(), _token=lambda: "t")
+    google.__dict__.update(_base="", asked=set(), token=lambda: "t")
 
     def sent(*_: object, **__: object) -> None:
         raise Sent
@@ -202,6 +204,22 @@ def test_a_row_fails_by_one_finding_and_is_unproven_by_one() -> None:
     assert _summed(row, [good, open_], 0).unproven
     assert _summed(row, [good], 0).verdict == "ok"
     assert (_summed(row, [], 0).verdict, _summed(row, [], 0).unproven) == ("not asked", False)
+
+
+@pytest.mark.parametrize(
+    ("passed", "code"),
+    [(True, ExitCode.OK), (None, ExitCode.UNPROVEN), (False, ExitCode.REFUSED)],
+)
+def test_exit_codes(passed: bool | None, code: ExitCode, monkeypatch: pytest.MonkeyPatch) -> None:
+    asker = Asker(opened=lambda _: nullcontext(), checks=dict(aws.ASKER.checks))
+    for name in asker.checks:
+        asker.checks[name] = lambda *_: iter([Finding(name="", passed=True, text="fine")])
+    asker.checks["zones"] = lambda *_: iter([Finding(name="", passed=passed, text="so it is")])
+    monkeypatch.setattr(aws, "ASKER", asker)
+    done = CliRunner().invoke(app, ["preflight", "aws-p5-prod"])
+    assert done.exit_code == code
+    assert "so it is" in done.stdout
+    assert "zones" in done.stderr
 
 
 def made(stack: str) -> set[str]:
