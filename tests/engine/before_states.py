@@ -84,7 +84,7 @@ def earlier(stack: str, folder: Path) -> Project:
         removal = {"kind": kind, "name": name, "loses": ["jobs"]}
         project.change(lambda cluster: cluster.update(removals=[removal]))
     if fields := _SAID.get(stack):
-        project.change(lambda cluster: [pool.update(fields) for pool in cluster["pools"]])
+        project.change(lambda cluster: _say(cluster["pools"], fields))
     return project
 
 
@@ -94,6 +94,11 @@ def operations(stack: str, folder: Path) -> list[str]:
     steps = [step for step in project.preview().steps if step[0] not in _UNLISTED]
     assert not project.entries(), "a preview made something"
     return sorted(f"{operation} {_type_and_name(urn)}" for operation, urn in steps)
+
+
+def _say(pools: list[dict[str, Any]], fields: dict[str, str]) -> None:
+    for pool in pools:
+        pool.update(fields)
 
 
 def _type_and_name(urn: str) -> str:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from railhead.config.edits.edit import Edit
 from railhead.contract import ClusterContract, MadeWith
+
+# What a pool on AWS says that pins no image.
+_NEWEST = "the newest"
 
 
 def recreated(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
@@ -73,7 +77,7 @@ def _nodes(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
             # An older Railhead did not say what it launched nodes with: it may be another text.
             losses += (f"launch template of an older Railhead to {now[name].template}",)
         if losses:
-            losses += _kept_image(was, now[name])
+            losses += _image(was, now[name])
             yield Edit(
                 kind="pool",
                 name=name,
@@ -88,20 +92,28 @@ def _nodes(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
             )
 
 
-def _kept_image(was: MadeWith, now: MadeWith) -> tuple[str, ...]:
-    """Return a word on a pinned image that new nodes would not have; nothing if it changes too.
+def _image(was: MadeWith, now: MadeWith) -> tuple[str, ...]:
+    """Return a word on a pinned image that new nodes would not have.
 
     terraform-provider-aws sends a release only when it changes (service/eks/node_group.go, issue
     40902); without one EKS takes its newest, and it never goes back (EKS API,
     UpdateNodegroupVersion).
     """
-    release = now.fixed.get("ami_release", "the newest")
-    if release == "the newest" or was.fixed.get("ami_release") != release:
+    old, new = (made.fixed.get("ami_release", _NEWEST) for made in (was, now))
+    if new == _NEWEST or old == _NEWEST:
         return ()
-    return (
-        f"and the new nodes would not have the image {release}: EKS takes its newest where "
-        "`ami_release` stays, and refuses to go back afterwards, so write a newer one beside it",
-    )
+    if old == new:
+        return (
+            f"and the new nodes would not have the image {new}: EKS takes its newest where "
+            "`ami_release` stays, and refuses to go back later, so write a newer one beside it",
+        )
+    if _numbers(new) < _numbers(old):
+        return (f"and EKS refuses an image older than {old}, half-way through the update",)
+    return ()
+
+
+def _numbers(release: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", release)]
 
 
 def _with_directory(was: MadeWith, cluster: str) -> MadeWith:

@@ -553,6 +553,8 @@ def test_pinned_image_that_new_nodes_would_not_have_is_told() -> None:
     with pytest.raises(RefusedError) as stopped:
         after(before, shipped("aws-p5-prod", new, rolled))
     assert "would not have" not in str(stopped.value)
+    with pytest.raises(RefusedError, match=r"EKS refuses an image older than 1\.35\.3-20261115"):
+        after(shipped("aws-p5-prod", new), shipped("aws-p5-prod", old))
 
 
 def test_newer_kubernetes_replaces_nodes_but_not_the_cluster() -> None:
