@@ -61,11 +61,7 @@ def test_every_reading_says_where_and_when() -> None:
 
 
 def test_readings_exist_and_are_all_used() -> None:
-    count = used()
-    assert set(count) == set(READINGS["sources"]) | set(READINGS["unread"])
-    unread = sum(count[name] for name in READINGS["unread"])
-    page = " ".join((REPO / "docs/catalogue.md").read_text().split())
-    assert f"Of {count.total()} figures {unread} could not be read again" in page
+    assert set(used()) == set(READINGS["sources"]) | set(READINGS["unread"])
 
 
 def test_a_plugin_and_its_profile_are_of_one_release() -> None:
