@@ -323,6 +323,12 @@ def _table(rows: list[dict[str, Any]]) -> None:
 
 def restart(
     name: JobName,
+    avoid: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--avoid", metavar="NODE", help="A machine that its pods do not get. Repeatable."
+        ),
+    ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Print the logs and wait for the end.")
     ] = False,
@@ -337,7 +343,8 @@ def restart(
 ) -> None:
     """End a job, whatever its phase, and submit it again as it was launched.
 
-    It waits in its queue again, and goes on from its newest checkpoint.
+    It waits in its queue again, and goes on from its newest checkpoint. What it avoided it avoids
+    again.
 
     Example: [bold]railhead restart torch-ddp --follow[/bold]
 
@@ -350,7 +357,9 @@ def restart(
     with connected(kubeconfig, context, lab) as cluster:
         job = jobs.find_job(cluster, namespaces_of(cluster, namespace), name)
         cli.keep(cluster, job)
-        made = submit.restart(cluster, job, timeout_seconds=timeout, progress=say)
+        made = submit.restart(
+            cluster, job, timeout_seconds=timeout, progress=say, without=avoid or ()
+        )
         say(f"created TrainJob {made['metadata']['namespace']}/{name} again")
         if follow:
             cli.follow_to_the_end(cluster, made)

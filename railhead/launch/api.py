@@ -61,6 +61,7 @@ class Fields(TypedDict, total=False):
     namespace: str | None
     priority: str | None
     topology: str | None
+    avoid: Sequence[str]
     verify: bool | None
     logs: Literal["kept", "pods", "bare"] | None
     sizing: Mapping[str, str | float] | None

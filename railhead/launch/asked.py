@@ -29,9 +29,10 @@ class Asked:
 
     @cached_property
     def live(self) -> list[nodes.Object] | str:
-        """Every node, asked for once; what the server said where they may not be listed."""
+        """Every node that the job does not avoid; what the server said if they are not listed."""
         try:
-            return nodes.live(self.cluster)
+            live = nodes.live(self.cluster)
+            return [node for node in live if node["metadata"]["name"] not in self.plan.avoid]
         except kube.ApiError as error:
             if error.status != 403:
                 raise

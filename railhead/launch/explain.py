@@ -136,6 +136,8 @@ def _place(asked: _Asked) -> Iterator[Derived]:
         why="pods of the runtime run there alone",
     )
     yield from _placement(asked)
+    if plan.avoid:
+        yield Derived(name="avoid", value=", ".join(plan.avoid), origin=asked.by("avoid"))
 
 
 def _placement(asked: _Asked) -> Iterator[Derived]:

@@ -42,6 +42,10 @@ _ECHOES = re.compile(
     r"|closed by peer|[Rr]emote process exited|RendezvousConnectionError|RendezvousClosedError"
     r"|DistNetworkError|peer .* (?:gone|lost)"
 )
+# What a machine may do to a process; exit 128 is containerd's StartError.
+_OF_A_MACHINE = re.compile(
+    r"CUDA error|Xid|uncorrectable ECC|NVLink error|exited 128 \(|ncclSystemError"
+)
 # torch.distributed.elastic.multiprocessing.errors, ChildFailedError.format_msg: its root cause.
 _ROOT = re.compile(r"^\s*rank\s*:\s*(\d+) \(local_rank: (\d+)\)")
 
@@ -57,6 +61,7 @@ class Failure:
         exit: how its container ended.
         line: what it said; empty where its log says nothing.
         at: when it said so, RFC 3339.
+        job: the job's name.
     """
 
     node: int
@@ -65,6 +70,14 @@ class Failure:
     exit: str
     line: str
     at: str
+    job: str
+
+    def lines(self) -> list[str]:
+        """Return the failure, and the command that leaves its machine out if that may be it."""
+        if not self.machine or not _OF_A_MACHINE.search(f"{self.line} {self.exit}"):
+            return [self.text()]
+        again = f"`railhead restart {self.job} --avoid {self.machine}` runs it on other machines"
+        return [self.text(), f"  {again}"]
 
     def text(self) -> str:
         """Return the failure in one line."""
@@ -200,6 +213,7 @@ def _blamed(node: Node, lines: Sequence[str], state: JobState, prefix: str | Non
         exit=node.reason,
         line=text[:400],
         at=stamp,
+        job=state.name,
     )
 
 

@@ -79,7 +79,8 @@ class Insight:
     def lines(self) -> list[str]:
         """Return the details in words."""
         message = self.waiting.lines() if self.waiting else []
-        message += [claim.text() for claim in (self.failure, self.silence, *self.claims) if claim]
+        message += self.failure.lines() if self.failure else []
+        message += [part.text() for part in (self.silence, *self.claims) if part]
         message += self.diagnosis.lines() if self.diagnosis else []
         return [*message, *([f"not looked at further: {self.unread}"] if self.unread else [])]
 
@@ -177,7 +178,7 @@ def failure(cluster: kube.Cluster, state: JobState) -> list[str]:
         result = failing.first_failure(cluster, state, prefix=prefix)
     except RailheadError:
         return []
-    return [result.text()] if result else []
+    return result.lines() if result else []
 
 
 def claims(cluster: kube.Cluster, state: JobState) -> list[str]:

@@ -77,7 +77,7 @@ RESERVED_ENV = frozenset({"JOB_COMPLETION_INDEX"})
 RESERVED_PREFIX = "RAILHEAD_"
 # Fields of named values, and fields that one value cannot say.
 INNER = ("env", "secrets", "mounts", "checkpoint", "sizing")
-WHOLE = ("command", "files", "datasets")
+WHOLE = ("command", "files", "datasets", "avoid")
 NUMBER_FIELDS = frozenset({"nodes", "min_nodes", "gpus_per_node", "processes_per_node", "restarts"})
 
 
@@ -417,6 +417,7 @@ class JobFile(BaseModel):
         topology: how near to each other the nodes must be: a level such as ``rack``, all within one
             or the job waits; ``prefer rack``, within one where that is possible; ``any``, anywhere
             with room. When absent, the runtime's own preference.
+        avoid: machines that its pods do not get, by the names that `status` gives them.
         verify: ``true`` to run a short all-reduce in the job's own gang and environment first, and
             the command only if that proves the fabric; otherwise the job stops.
         logs: ``kept`` copies the output to the runtime's claim, so that the logs of pods that are
@@ -456,6 +457,7 @@ class JobFile(BaseModel):
     namespace: ObjectName | None = None
     priority: ObjectName | None = None
     topology: Topology | None = None
+    avoid: Annotated[tuple[ObjectName, ...], Field(max_length=50), AfterValidator(_once)] = ()
     verify: Yes | None = None
     logs: Literal["kept", "pods", "bare"] | None = None
     sizing: SizingFile | None = None
@@ -504,6 +506,7 @@ EXPECTED = {
     "namespace": "text",
     "priority": "text",
     "topology": "text, such as rack, prefer rack or any",
+    "avoid": "a list of at most 50 names of machines, each once",
     "verify": "true or false",
     "logs": "kept, on the runtime's claim too, pods or bare",
     "sizing": "lines of params: 8e9, global_batch: 1024 and their like",

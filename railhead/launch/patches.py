@@ -33,6 +33,42 @@ def placed(jobs: Sequence[str], pod: Object, field: PlacementField) -> Object:
     return patched({}, {"spec": {"replicatedJobs": replicated}})
 
 
+def avoiding(nodes: Sequence[str]) -> Object:
+    """Return the affinity of a pod that gets none of these nodes; Kueue and the scheduler heed it.
+
+    By name, one a requirement (core validation of ``matchFields``; kueue v0.16.2,
+    pkg/cache/scheduler/tas_flavor_snapshot.go, NewNodeSelector).
+    """
+    fields = [{"key": "metadata.name", "operator": "NotIn", "values": [name]} for name in nodes]
+    required = {"nodeSelectorTerms": [{"matchFields": fields}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+
+
+def avoided(spec: Object) -> list[str]:
+    """Return the nodes that a TrainJob's spec avoids, by :func:`avoiding`."""
+    names: list[str] = []
+    for override in in_field(spec, "podTemplateOverrides").get("podTemplateOverrides", ()):
+        affinity = (override.get("spec") or {}).get("affinity") or {}
+        required = affinity.get("nodeAffinity", {}).get(
+            "requiredDuringSchedulingIgnoredDuringExecution", {}
+        )
+        for term in required.get("nodeSelectorTerms", ()):
+            names += [name for field in term["matchFields"] for name in field["values"]]
+    return names
+
+
+def avoid(spec: Object, jobs: Sequence[str], nodes: Sequence[str], field: PlacementField) -> Object:
+    """Return a TrainJob's spec, whose pods also get none of these nodes.
+
+    ``jobs`` are the runtime's jobs of the pods, for a spec without a patch.
+    """
+    names = dict.fromkeys((*avoided(spec), *nodes))
+    older = in_field(spec, "podTemplateOverrides")
+    (pod,) = older.get("podTemplateOverrides") or [{"targetJobs": [{"name": n} for n in jobs]}]
+    inner = (pod.get("spec") or {}) | {"affinity": avoiding(list(names))}
+    return in_field(older | {"podTemplateOverrides": [pod | {"spec": inner}]}, field)
+
+
 def in_field(spec: Object, field: PlacementField) -> Object:
     """Return a TrainJob's spec as launch wrote it, with its patches moved to this field."""
     newer = field == "runtimePatches"

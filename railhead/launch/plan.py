@@ -43,6 +43,7 @@ class Plan:
         shm: size of ``/dev/shm``; None for the runtime's.
         priority: the WorkloadPriorityClass, None if the cluster has no priorities.
         scheduler: the scheduler that admits it.
+        avoid: names of nodes that its pods do not get.
         annotations: all annotations of the pods, if the job's placement differs from the runtime's.
         framework: how the processes find each other; None if this Railhead does not know it.
         wiring: variables by which they do and that launch sets; the kubelet completes them.
@@ -78,6 +79,7 @@ class Plan:
     pod_labels: dict[str, str]
     priority: str | None
     annotations: dict[str, str] | None
+    avoid: tuple[str, ...]
     framework: Framework | None
     wiring: dict[str, str]
     template: dict[str, Any]
@@ -331,6 +333,7 @@ def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContrac
         pod_labels={FABRIC_LABEL: job.fabric} if job.fabric else {},
         priority=choice.priority,
         annotations=choice.annotations,
+        avoid=job.avoid,
         framework=framework,
         wiring=wiring,
         template=runtime.pod,

@@ -12,7 +12,7 @@ from railhead.base.errors import InputError
 from railhead.base.names import TRAINER_API
 from railhead.framework.base import Expanded
 from railhead.launch.job import MAX_FILES_BYTES, WORKSPACE, Payload
-from railhead.launch.patches import placed
+from railhead.launch.patches import avoiding, placed
 from railhead.launch.plan import Plan
 from railhead.launch.programs.keep import POD, RUN
 from railhead.launch.proof import PLACE
@@ -208,6 +208,8 @@ def _placement(plan: Plan) -> Object:
         pod["spec"] = ({"volumes": volumes} if volumes else {}) | {
             "containers": [{"name": plan.container, "volumeMounts": mounts}],
         }
+    if plan.avoid:
+        pod["spec"] = pod.get("spec", {}) | {"affinity": avoiding(plan.avoid)}
     if not pod:
         return {}
     return placed(plan.pods_of, pod, plan.placement_field)

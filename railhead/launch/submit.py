@@ -10,13 +10,15 @@ from dataclasses import dataclass
 
 from railhead.base.errors import PrerequisiteError, TimedOutError
 from railhead.base.names import JOBS_OWNER
+from railhead.contract import ClusterContract
+from railhead.framework import FRAMEWORKS
 from railhead.kube import client as kube
 from railhead.kube import jobs
 from railhead.kube.jobs import JobState, Phase
 from railhead.kube.published import find_contract
 from railhead.launch import render
 from railhead.launch.job import MAX_FILES_BYTES, MAX_WORKSPACE_BYTES
-from railhead.launch.patches import in_field
+from railhead.launch.patches import avoid, in_field
 from railhead.launch.plan import Plan
 
 POLL_SECONDS = 1.0
@@ -125,10 +127,12 @@ def restart(
     *,
     timeout_seconds: float,
     progress: Callable[[str], None],
+    without: Sequence[str] = (),
 ) -> kube.Object:
     """End a job and submit it again as it was requested; it resumes from its checkpoints.
 
     Trainer may have been upgraded meanwhile, and take what the job patches in another field.
+    ``without`` are nodes that its pods do not get.
 
     Raises:
         PrerequisiteError: it was not launched by `railhead launch`, so nobody knows its request.
@@ -144,9 +148,7 @@ def restart(
             remedy=f"`railhead cancel {name}`, then submit it again as it was submitted",
         )
     asked = json.loads(text)
-    contract = find_contract(cluster)
-    if contract is not None and contract.placement_field is not None:
-        asked["spec"] = in_field(asked["spec"], contract.placement_field)
+    asked["spec"] = _placed(asked["spec"], find_contract(cluster), without)
     files = [
         {key: file[key] for key in ("data", "binaryData") if key in file}
         | {
@@ -168,6 +170,29 @@ def restart(
         "spec": asked["spec"],
     }
     return _create(cluster, _with_itself(body), files)
+
+
+def _placed(
+    spec: kube.Object, contract: ClusterContract | None, without: Sequence[str]
+) -> kube.Object:
+    """Return a TrainJob's spec with its patches in the cluster's field, without these nodes.
+
+    Raises:
+        PrerequisiteError: the cluster does not say how pods are patched.
+    """
+    if contract is None or contract.placement_field is None:
+        if without:
+            raise PrerequisiteError(
+                "--avoid: the cluster's contract does not say how Trainer places pods",
+                remedy="run `pulumi up` on the cluster's stack again, or leave it out",
+            )
+        return spec
+    if not without:
+        return in_field(spec, contract.placement_field)
+    runtime = contract.runtime(spec["runtimeRef"]["name"])
+    framework = FRAMEWORKS.get(runtime.framework)
+    jobs = (runtime.replicated_job, *(framework.servers if framework else ()))
+    return avoid(spec, jobs, without, contract.placement_field)
 
 
 def watch(

@@ -12,6 +12,7 @@ from railhead.base.errors import InputError, PrerequisiteError
 from railhead.framework import FRAMEWORKS
 from railhead.framework.base import NODE_RANK, NODES, Framework
 from railhead.kube.client import Cluster
+from railhead.launch.patches import avoiding
 from railhead.launch.plan import Plan
 from railhead.launch.render import (
     JOB_LABEL,
@@ -109,6 +110,8 @@ class Api(ABC):
         container["volumeMounts"] = [*container.get("volumeMounts", []), *mounts]
         named = {volume["name"]: volume for volume in (*pod["spec"].get("volumes", []), *volumes)}
         pod["spec"]["volumes"] = list(named.values())
+        if plan.avoid:
+            pod["spec"]["affinity"] = avoiding(plan.avoid)
         metadata["labels"] |= plan.pod_labels
         if plan.annotations is not None:
             metadata["annotations"] = dict(plan.annotations)

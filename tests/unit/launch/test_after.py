@@ -16,7 +16,7 @@ import pytest
 from railhead import cli
 from railhead.base.errors import ExitCode
 from railhead.contract import ClusterContract
-from railhead.launch import after, console
+from railhead.launch import after, console, patches
 from railhead.launch.submit import SUBMITTED
 from tests.unit.launch import world
 from tests.unit.launch.conftest import Clock, publish
@@ -230,6 +230,29 @@ def test_old_job_is_resubmitted_in_the_new_trainers_form(
     # It stays so: what was asked for is known in the field of now.
     assert run("restart", "demo")[0] == 0
     assert api.objects[JOB]["spec"] == before
+
+
+@pytest.mark.parametrize("field", ["podTemplateOverrides", "runtimePatches"])
+@pytest.mark.parametrize("patched", [True, False])
+def test_restart_leaves_machines_out(
+    api: Api, run: Any, job_file: Path, contract: ClusterContract, field: str, patched: bool
+) -> None:
+    """The node of the first failure, also in a job whose pods nothing patched before."""
+    publish(api, contract.model_copy(update={"placement_field": field}))
+    if not patched:
+        job_file.write_text(job_file.read_text().replace("files: [train.py]\n", ""))
+    run("launch", job_file)
+    volumes = field in api.objects[JOB]["spec"]
+    assert volumes is patched
+    assert run("restart", "demo", "--avoid", "gpu-1")[0] == 0
+    assert run("restart", "demo", "--avoid", "gpu-2", "--avoid", "gpu-1")[0] == 0
+    spec = api.objects[JOB]["spec"]
+    assert patches.avoided(spec) == ["gpu-1", "gpu-2"]
+    assert run("restart", "demo")[0] == 0
+    assert api.objects[JOB]["spec"] == spec
+    overrides = patches.in_field(spec, "podTemplateOverrides")["podTemplateOverrides"]
+    assert [job["name"] for job in overrides[0]["targetJobs"]] == ["node"]
+    assert ("volumes" in overrides[0]["spec"]) is patched
 
 
 def test_job_that_stays_is_not_resubmitted(

@@ -33,6 +33,7 @@ ALL: dict[str, Any] = {
     "gpus_per_node": 4,
     "timeout": "90m",
     "topology": "rack",
+    "avoid": ["gpu-7"],
     "queue": "training",
 }
 #: Kind -> the framework that its job is of.

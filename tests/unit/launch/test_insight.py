@@ -345,6 +345,35 @@ def test_the_first_rank_is_named_not_the_one_that_lost_its_peer(
     )
 
 
+def test_out_of_memory_is_the_first_failure(api: Api, cluster: Cluster, gang: Any) -> None:
+    """The kernel ends a container's processes at once, and its log says nothing of it."""
+    ended(api, 0, finished="2026-01-02T03:59:50Z")
+    ended(api, 1, finished="2026-01-02T03:59:51Z", code=137)
+    memory = api.objects[f"{world.PODS}/{pod(1)}"]
+    memory["status"]["containerStatuses"][0]["state"]["terminated"]["reason"] = "OOMKilled"
+    memory["spec"]["containers"] = [{"name": "node", "resources": {"limits": {"memory": "4Gi"}}}]
+    api.logs[pod(0)] = [f"{at(11)} [default0]:DistBackendError: Connection closed by peer"]
+    api.logs[pod(1)] = [f"{at(13)} [default1]:step 7"]
+    result = first(cluster)
+    assert result.lines() == [
+        "first to fail: a process of node-1 (lab-node-1): out of memory: exited 137 (OOMKilled: it "
+        "held all of its 4Gi), with ranks 2-3"
+    ]
+    del memory["spec"]["containers"]
+    assert "(OOMKilled, its node had no more)" in first(cluster).line
+
+
+def test_machine_that_may_be_the_cause_can_be_left_out(
+    api: Api, cluster: Cluster, gang: Any
+) -> None:
+    ended(api, 1, finished="2026-01-02T03:59:51Z")
+    api.logs[pod(1)] = [f"{at(13)} [default1]:RuntimeError: CUDA error: uncorrectable ECC error"]
+    _, again = first(cluster).lines()
+    assert again == "  `railhead restart demo --avoid lab-node-1` runs it on other machines"
+    api.logs[pod(1)] = [f"{at(13)} [default1]:KeyError: 'x'"]
+    assert len(first(cluster).lines()) == 1
+
+
 def test_root_cause_of_torchrun_names_the_rank_without_prefixes(
     api: Api, cluster: Cluster, gang: Any
 ) -> None:
@@ -681,7 +710,7 @@ def test_unknown_cause_comes_with_the_next_command() -> None:
     assert unnamed.lines() == [f"diagnosis: no line names a cause; {whole} says what to collect"]
 
 
-FAILED = failing.Failure(node=1, rank=2, machine="a", exit="1", line="x", at=STAMP)
+FAILED = failing.Failure(node=1, rank=2, machine="a", exit="1", line="x", at=STAMP, job="demo")
 SILENT = failing.Silence(node=1, ranks=(2,), seconds=400, others=390)
 CLAIM = mounts.Trouble(nodes=(0,), line="claim a at /b is slow")
 Seen = insight.Insight

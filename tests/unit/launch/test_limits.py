@@ -63,6 +63,7 @@ LIMITS: dict[str, tuple[list[Any], list[Any]]] = {
         [{f"/d{i}": "c" for i in range(21)}, {"/d": "c:"}, {"/d": "c:rw"}, {"/d": "C"}],
     ),
     "datasets": ([[], ["a"], [f"d{i}" for i in range(20)]], [["A"], [f"d{i}" for i in range(21)]]),
+    "avoid": ([[], ["a.b"], [f"n{i}" for i in range(50)]], [["A"], [f"n{i}" for i in range(51)]]),
     "checkpoint": (
         [{}, {"path": "a/b"}, {"path": "a", "resume": "never"}, {"resume": "auto"}],
         [{"path": "/a"}, {"path": "a//b"}, {"resume": "no"}, {"path": "a" * 501}, {"x": "y"}],
@@ -95,6 +96,7 @@ BY_THE_COMMAND_ALONE: dict[str, list[Any]] = {
     "command": [[" "]],
     "files": [["a/x", "b/x"], [".."], ["a/.."]],
     "datasets": [["a", "a"]],
+    "avoid": [["a", "a"]],
     "timeout": ["0", "2147483648", "24856d"],
     "mounts": [{"/": "c"}, {"/a/../b": "c"}, {"/./a": "c"}]
     + [

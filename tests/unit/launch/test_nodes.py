@@ -10,6 +10,7 @@ import pytest
 
 from railhead import cli
 from railhead.base.errors import ExitCode
+from railhead.launch.patches import avoided
 from tests.unit.launch.conftest import CONTRACT, publish
 from tests.unit.launch.fake_api import Api
 
@@ -50,6 +51,16 @@ def test_a_smaller_job_still_finds_a_good_node(api: Api, run: Any, job_file: Pat
     spoil(api, **{RDMA: "0"})
     code, _, err = run("launch", job_file, "--nodes", "1")
     assert code == ExitCode.OK, err
+
+
+def test_machine_that_the_job_avoids_is_not_counted(api: Api, run: Any, job_file: Path) -> None:
+    with job_file.open("a") as file:
+        file.write("avoid: [gpu-1]\n")
+    code, _, err = run("launch", job_file)
+    assert (code, "2 nodes are needed and 1 of pool gpu" in err) == (ExitCode.REFUSED, True)
+    assert run("launch", job_file, "--nodes", "1")[0] == ExitCode.OK
+    (spec,) = (o["spec"] for path, o in api.objects.items() if path.endswith("/trainjobs/demo"))
+    assert avoided(spec) == ["gpu-1"]
 
 
 def test_user_who_cannot_list_nodes_can_launch(api: Api, run: Any, job_file: Path) -> None:

@@ -516,7 +516,7 @@ def waits(**fields: Any) -> Waiting:
 
 def fails(**fields: Any) -> Failure:
     item: dict[str, Any] = {"machine": "m-1", "exit": "exited 1", "line": "no", "at": STAMP}
-    return Failure(node=1, **item | {"rank": 3} | fields)
+    return Failure(node=1, job="demo", **item | {"rank": 3} | fields)
 
 
 def is_silent(**fields: Any) -> Silence:
