@@ -505,7 +505,7 @@ def test_stack_without_recorded_objects_is_not_compared() -> None:
 
 
 def test_directory_of_an_older_railheads_share_is_compared() -> None:
-    """It was the cluster's name, and was not recorded; new claims would be elsewhere."""
+    """The cluster's name was it, and was not recorded; new claims would be elsewhere."""
 
     def by_uid(raw: dict[str, Any]) -> None:
         del raw["platform"]["nfs"]["directory"]
