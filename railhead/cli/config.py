@@ -73,9 +73,12 @@ def _checked(path: Path) -> tuple[dict[str, object], str]:
     from railhead import config
     from railhead.config.served import unproven
     from railhead.model.borrowing import borrowing, table
+    from railhead.resolve.cluster import resolve
     from railhead.resolve.images import images, loose
 
     checked = config.check(path)
+    # Refuses a contract that no ConfigMap holds, which is the last of what `up` makes.
+    resolve(checked.cluster)
     notes = [note] if (note := unproven(checked.cluster)) else []
     if moving := loose(checked.cluster):
         notes.append(

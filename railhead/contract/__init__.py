@@ -40,6 +40,11 @@ OUTPUT = "contract"
 # A secret of its own, if the stack made the cluster.
 KUBECONFIG_OUTPUT = "kubeconfig"
 
+# A ConfigMap's data (kubernetes v1.35, pkg/apis/core, MaxSecretSize), less its key.
+LARGEST = (1 << 20) - (1 << 10)
+# Up to here a contract is written with a field a line.
+READABLE = 256 << 10
+
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 
@@ -363,8 +368,17 @@ class ClusterContract(_Model):
     details: dict[str, str] = Field(default_factory=dict)
 
     def to_json(self) -> str:
-        """Return the canonical text, with sorted keys, so that an unchanged contract is equal."""
-        return json.dumps(self.model_dump(mode="json"), sort_keys=True, indent=1)
+        """Return the canonical text, with sorted keys, so that an unchanged contract is equal.
+
+        A long one has no spaces, which are a third of it.
+        """
+        data = self.model_dump(mode="json")
+        text = json.dumps(data, sort_keys=True, indent=1)
+        return (
+            text
+            if len(text) <= READABLE
+            else json.dumps(data, sort_keys=True, separators=(",", ":"))
+        )
 
     @classmethod
     def from_json(cls, text: str, *, where: str) -> ClusterContract:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from railhead.lab.planning import Plan
     from railhead.model.cluster import Cluster
 
+# Between two lines of progress where there is no terminal.
+_EVERY_S = 10.0
 # More siblings of one type than this are shown as one line.
 _FOLD = 3
 
@@ -54,8 +58,9 @@ def plan(
     cluster = checked.cluster
     compared = _compared(cluster, contract)
     name = stack_name(path)
-    planned = planning.plan(name, path, progress=_progress, policies=policies)
-    _progress(None)
+    progress = _progress()
+    planned = planning.plan(name, path, progress=progress, policies=policies)
+    progress(None)
     refused = [v for v in planned.violations if v.mandatory]
     if as_json:
         more = {"warnings": list(checked.doubts), "edits": compared.removeprefix("edits: ")}
@@ -70,13 +75,14 @@ def plan(
 def _compared(cluster: Cluster, file: Path | None) -> str:
     """Return what the edit of a deployed stack loses; raise RefusedError if it may not."""
     from railhead.base.errors import InputError
+    from railhead.base.reading import read_text
     from railhead.config import edits, live
     from railhead.contract import ClusterContract
     from railhead.resolve.cluster import resolve
 
     if file is not None:
         try:
-            text = file.read_text(encoding="utf-8")
+            text = read_text(file)
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(
                 f"--contract {file}: cannot be read: {error}",
@@ -94,11 +100,24 @@ def _compared(cluster: Cluster, file: Path | None) -> str:
     return f"edits: {stale or 'nothing is lost'}"
 
 
-def _progress(resources: int | None) -> None:
-    """Overwrite one line of a terminal's standard error; None ends it."""
-    if sys.stderr.isatty():
+def _progress() -> Callable[[int | None], None]:
+    """Return a receiver of the number of resources: a line of a terminal, or one now and then.
+
+    None for the number ends the line of a terminal.
+    """
+    on_terminal, last = sys.stderr.isatty(), time.monotonic()
+
+    def show(resources: int | None) -> None:
+        nonlocal last
         text = "" if resources is None else f"planning: {resources} resources ..."
-        typer.echo(f"\r{text:<40}\r" if resources is None else f"\r{text:<40}", nl=False, err=True)
+        if on_terminal:
+            end = "\r" if resources is None else ""
+            typer.echo(f"\r{text:<40}{end}", nl=False, err=True)
+        elif text and time.monotonic() - last > _EVERY_S:
+            last = time.monotonic()
+            typer.echo(text, err=True)
+
+    return show
 
 
 def _pools(cluster: Cluster) -> list[dict[str, Any]]:

@@ -166,8 +166,12 @@ def _run(
     events: Path,
     progress: Callable[[int], None],
 ) -> int:
-    deadline = time.monotonic() + LIMIT_S
-    with streams[0].open("wb") as out, streams[1].open("ab") as error:
+    deadline, reached = time.monotonic() + LIMIT_S, 0
+    with (
+        streams[0].open("wb") as out,
+        streams[1].open("ab") as error,
+        events.open("rb") as told,
+    ):
         process = subprocess.Popen(
             [*command, "--non-interactive"],
             cwd=project,
@@ -183,7 +187,9 @@ def _run(
                         f"`pulumi {command[1]}` did not end within {LIMIT_S:.0f} s",
                         remedy="look at the machine's load, and try again",
                     )
-                progress(events.read_bytes().count(b'"resourcePreEvent"'))
+                # Only what is new: all of it is megabytes.
+                reached += told.read().count(b'"resourcePreEvent"')
+                progress(reached)
                 time.sleep(0.2)
         finally:
             if process.poll() is None:

@@ -45,7 +45,11 @@ class Resolved:
 
 
 def resolve(cluster: Cluster) -> Resolved:
-    """Resolve a stack's file; the one place that puts all the parts together."""
+    """Resolve a stack's file; the one place that puts all the parts together.
+
+    Raises:
+        InputError: its contract would not fit into a ConfigMap.
+    """
     of, waiting = runtimes(cluster), scheduler_of(cluster).queues(cluster)
     refused, spaces = guards(cluster, of) | keepers(cluster), namespaces(cluster, of)
     return Resolved(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from railhead import contract
+from railhead.base.errors import InputError
 from railhead.catalog.switches import SWITCHES
 from railhead.catalog.versions import COMBINATIONS
 from railhead.config.served import addons
@@ -29,10 +30,14 @@ _FREE = frozenset({"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"})
 def build(
     cluster: Cluster, runtimes: Sequence[ResolvedRuntime], queues: Queued
 ) -> contract.ClusterContract:
-    """Return the contract of a cluster."""
+    """Return the contract of a cluster.
+
+    Raises:
+        InputError: it would not fit into its ConfigMap.
+    """
     combination, scheduler = COMBINATIONS[cluster.versions], scheduler_of(cluster)
     named = "priority" not in scheduler.unsaid
-    return contract.ClusterContract(
+    made = contract.ClusterContract(
         cluster=cluster.name,
         platform=cluster.platform.kind,
         standing=platform_of(cluster).standing,
@@ -105,6 +110,14 @@ def build(
         },
         made=_made(cluster),
     )
+    if (size := len(made.to_json().encode())) > contract.LARGEST:
+        raise InputError(
+            f"the contract of {len(cluster.pools)} pools, {len(made.runtimes)} runtimes and "
+            f"{len(made.queues)} queues has {size} bytes; its ConfigMap holds {contract.LARGEST}",
+            remedy="fewer runtimes (one serves every number of GPUs, and a job names its own "
+            "image), or a stack for a part of the pools",
+        )
+    return made
 
 
 def _made(cluster: Cluster) -> contract.Made:

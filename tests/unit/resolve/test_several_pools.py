@@ -9,11 +9,13 @@ import pytest
 
 from railhead import config
 from railhead.base.errors import InputError
+from railhead.contract import LARGEST, READABLE
 from railhead.launch import render
 from railhead.launch.job import parse_job
 from railhead.launch.plan import Plan, make_plan
 from railhead.model.cluster import Cluster
 from railhead.resolve.cluster import resolve
+from tests.components.recording import lab_cluster
 
 EFA = "vpc.amazonaws.com/efa"
 GPU = "nvidia.com/gpu"
@@ -198,3 +200,32 @@ def test_where_nics_come_by_claim_there_is_one_number_of_gpus(gpus: int) -> None
     assert list(only.shares) == [gpus]
     with pytest.raises(InputError, match=f"gpus_per_node: 3 .*; allowed: {gpus}"):
         planned(cluster, "part", gpus_per_node=3)
+
+
+def _wide(pools: int, runtimes: int) -> Cluster:
+    """Return the lab's stack with so many pools, and so many runtimes on each."""
+    cluster = copy.deepcopy(lab_cluster())
+    (pool,), runtime = cluster["pools"], cluster["runtimes"][0]
+    cluster["pools"] = [
+        pool | {"name": f"p{n}", "nodes": 1, "node_selector": {"railhead.dev/pool": f"p{n}"}}
+        for n in range(pools)
+    ]
+    cluster["queues"][0]["pools"] = [f"p{n}" for n in range(pools)]
+    cluster["runtimes"] = [
+        runtime | {"name": f"r{n}-{m}", "pool": f"p{n}"}
+        for n in range(pools)
+        for m in range(runtimes)
+    ]
+    return config.parse(cluster, where="test")
+
+
+def test_a_long_contract_is_written_without_spaces() -> None:
+    text = resolve(_wide(40, 4)).contract.to_json()
+    assert READABLE < len(text) <= LARGEST
+    assert "\n" not in text
+    assert "\n" in resolve(_wide(2, 1)).contract.to_json()
+
+
+def test_a_contract_that_no_config_map_holds_is_refused() -> None:
+    with pytest.raises(InputError, match=r"40 pools, 320 runtimes and 1 queues has \d+ bytes"):
+        resolve(_wide(40, 8))
