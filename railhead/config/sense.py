@@ -129,6 +129,7 @@ def _larger_than_the_node(cluster: Cluster) -> Iterator[Problem]:
             yield from told(_cpus, path, runtime, pool)
             yield from told(_memory, path, runtime, pool)
         yield from told(_shared_memory, path, runtime)
+        yield from told(_disk, path, runtime, cluster)
 
 
 def _more_than_the_machine(cluster: Cluster) -> Iterator[Problem]:
@@ -164,6 +165,18 @@ def _memory(path: str, runtime: RuntimeConfig, pool: Pool) -> Iterator[Problem]:
             f"{runtime.memory!r} is more than the {gib}Gi that pods can request on a node of pool "
             f"{pool.name!r}, so no job would ever start",
         )
+
+
+def _disk(path: str, runtime: RuntimeConfig, cluster: Cluster) -> Iterator[Problem]:
+    disk, scratch = runtime.disk, runtime.scratch
+    if disk and scratch and quantity.parse(disk) < quantity.parse(scratch.size):
+        yield (
+            f"{path}.disk",
+            f"{disk!r} is less than the {scratch.size!r} of its scratch, which counts toward it: a "
+            "job that used it would be ended",
+        )
+    if disk and COMBINATIONS[cluster.versions].gang_charge == "template":
+        yield f"{path}.disk", f"the Kueue of {cluster.versions!r} admits no job with such a limit"
 
 
 def _shared_memory(path: str, runtime: RuntimeConfig) -> Iterator[Problem]:

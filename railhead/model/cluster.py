@@ -149,7 +149,9 @@ class RuntimeConfig(Model):
     ``cpu`` and ``memory`` are requested so that queues charge them. ``shared_memory`` sizes
     ``/dev/shm`` and counts as memory; None takes half of the node memory that goes with its GPUs.
     ``checkpoint`` names a claim that every training namespace of the runtime has, and so do
-    ``datasets``, which are mounted read-only. ``scratch`` is of the node, for a pod's life.
+    ``datasets``, which are mounted read-only. ``scratch`` is of the node, for a pod's life, and
+    ``disk`` is what a pod may write to its node, scratch included, before the kubelet ends it; None
+    is no limit, and a pod that fills its node's disk is then evicted and recreated without an end.
 
     ``framework`` is a row of the catalogue. ``environment`` is what the stack sets for every job of
     the runtime; what the fabric pins stays. ``grace_seconds`` is how long a pod that must end has
@@ -168,6 +170,7 @@ class RuntimeConfig(Model):
     checkpoint: Name | None = None
     datasets: tuple[Name, ...] = ()
     scratch: ScratchConfig | None = None
+    disk: Bytes | None = None
     grace_seconds: Annotated[int, Field(strict=True, ge=0, le=3600)] = 30
     restarts: RestartConfig = RestartConfig()
     environment: dict[Variable, str] = Field(default_factory=dict)

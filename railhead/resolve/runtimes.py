@@ -24,6 +24,7 @@ from railhead.resolve.schedulers import scheduler_of
 from railhead.resolve.wiring import Wiring, memory_limit, shared_memory_gib, wiring
 
 ANCESTOR_LABEL = "trainer.kubeflow.org/trainjob-ancestor-step"
+_DISK = "ephemeral-storage"
 FRAMEWORK_LABEL = "trainer.kubeflow.org/framework"
 
 
@@ -111,10 +112,7 @@ def _runtime(cluster: Cluster, config: RuntimeConfig) -> ResolvedRuntime:
             *_own_number(framework),
             *({"name": name, "value": value} for name, value in environment.items()),
         ],
-        "resources": {
-            "requests": {"cpu": config.cpu, "memory": config.memory, **shares[gpus]},
-            "limits": {"memory": memory_limit(pool, gpus, config.memory), **shares[gpus]},
-        },
+        "resources": _resources(config, pool, gpus, shares[gpus]),
         "securityContext": {"allowPrivilegeEscalation": False},
         "volumeMounts": [{"name": "shared-memory", "mountPath": "/dev/shm"}]  # noqa: S108 - not a temporary file
         + [{"name": "checkpoints", "mountPath": claim.mount_path} for claim in claims[:1]]
@@ -170,6 +168,25 @@ def _runtime(cluster: Cluster, config: RuntimeConfig) -> ResolvedRuntime:
         pod=pod,
         spec=_spec(cluster, config, framework, gpus, pod, pool_gpus(pool)),
     )
+
+
+def _resources(
+    config: RuntimeConfig, pool: Pool, gpus: int, devices: Mapping[str, str]
+) -> dict[str, dict[str, str]]:
+    """Return the requests and limits of the container that trains.
+
+    Of the disk nothing is requested, as queues charge none: Kueue skips a request of 0 for what
+    no queue covers (v0.16.2, flavorassigner.go; its PR 8241).
+    """
+    memory = memory_limit(pool, gpus, config.memory)
+    return {
+        "requests": {"cpu": config.cpu, "memory": config.memory}
+        | ({_DISK: "0"} if config.disk else {})
+        | dict(devices),
+        "limits": {"memory": memory}
+        | ({_DISK: config.disk} if config.disk else {})
+        | dict(devices),
+    }
 
 
 def _read_only(

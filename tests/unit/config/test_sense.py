@@ -410,6 +410,12 @@ REFUSED: list[tuple[str, Edit, str, str]] = [
         "runtimes[0].scratch.mount_path",
         "would hide",
     ),
+    (
+        "lab",
+        many(put("runtimes[0].scratch", {"size": "2Gi"}), put("runtimes[0].disk", "1Gi")),
+        "runtimes[0].disk",
+        "counts toward it",
+    ),
     *(
         ("lab", put("watching", {"kind": "files", "namespace": name}), "watching.namespace", words)
         for name, words in (("training", "jobs run in"), ("kueue-system", "kueue's"))

@@ -301,6 +301,8 @@ def test_every_example_on_every_shipped_stack(stack: str, repo: Path) -> None:
         plan = make_plan(*read_job(path, sets=sets), resolved.contract)
         check(resolved, plan)
         sent.append(render.train_job(plan))
+        own = sum(map(len, plan.words))
+        assert len(json.dumps(sent[-1])) - own < 2_500, "no program travels with a job"
     faults = [e.message for job in sent for e in schema.iter_errors(job)]
     assert (len(sent), faults) == (11 if stack == "lab" else 10, [])
 

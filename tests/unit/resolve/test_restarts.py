@@ -7,8 +7,11 @@ import re
 import pytest
 
 from benchmarks.restarts import alive
+from railhead import config
 from railhead.model.restarts import RestartConfig
+from railhead.resolve.cluster import resolve
 from railhead.resolve.restarts import failure_policy, job_policy
+from tests.components.recording import stack_cluster
 
 
 @pytest.mark.parametrize(("nodes", "most"), [(1, 3), (32, 9), (64, 14), (128, 24), (1024, 142)])
@@ -41,3 +44,15 @@ def test_pods_of_a_finished_job_go_and_its_jobset_stays() -> None:
     assert policy["ttlSecondsAfterFinished"] == 7 * 86400
     assert "ttlSecondsAfterFinished" not in job_policy(RestartConfig(), "node", None)
     assert "ttlSecondsAfterFinished" not in failure_policy(RestartConfig(), 8)
+
+
+def test_disk_of_a_node_is_limited_and_no_queue_charges_it() -> None:
+    """The kubelet's own eviction has DisruptionTarget, after which a gang is not counted."""
+    raw = stack_cluster("lab")
+    raw["runtimes"][0]["disk"] = "20Gi"
+    first, second, *_ = resolve(config.parse(raw, where="test")).runtimes
+    (container,) = first.pod["spec"]["containers"]
+    blocks = container["resources"]
+    assert blocks["limits"]["ephemeral-storage"] == "20Gi"
+    assert blocks["requests"]["ephemeral-storage"] == "0"
+    assert "ephemeral-storage" not in second.pod["spec"]["containers"][0]["resources"]["limits"]
