@@ -88,6 +88,7 @@ def doubts(cluster: AwsCluster, now: datetime) -> Iterator[Problem]:
     yield from _closest_layer(cluster)
     yield from _supported(cluster, now)
     yield from _quotas(cluster)
+    yield from _services(cluster)
     if (region := cluster.platform.region) not in aws.REGIONS:
         yield (
             "platform.region",
@@ -138,6 +139,22 @@ def _quotas(cluster: AwsCluster) -> Iterator[Problem]:
             f"their nodes have {interfaces} network interfaces, and a region gives an account "
             f"{aws.INTERFACES}, unless its quota `Network interfaces per Region` was raised",
         )
+
+
+def _services(cluster: AwsCluster) -> Iterator[Problem]:
+    """Yield networks behind the gateway whose addresses are those of the cluster's services."""
+    network = cluster.platform.network
+    gateway = network.transit_gateway if isinstance(network, NewNetwork) else None
+    for path, cidr in each(
+        gateway.cidrs if gateway else (), "platform.network.transit_gateway.cidrs"
+    ):
+        for services in aws.SERVICE_CIDRS:
+            if ipaddress.ip_network(cidr).overlaps(ipaddress.ip_network(services)):
+                yield (
+                    path,
+                    f"{cidr!r} overlaps {services!r}, which EKS may give to the cluster's "
+                    "services: pods then reach nothing of that network there",
+                )
 
 
 def _bought_once(cluster: AwsCluster) -> Iterator[Problem]:

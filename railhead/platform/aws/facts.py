@@ -253,6 +253,8 @@ NETWORK_LAYER_REGIONS = frozenset(
     me-south-1 sa-east-1 us-east-1 us-east-2 us-gov-west-1 us-west-1 us-west-2
     """.split()
 )
+# EKS API reference, KubernetesNetworkConfigRequest: services get addresses of one of the two.
+SERVICE_CIDRS = ("10.100.0.0/16", "172.20.0.0/16")
 # VPC user guide: a VPC's and a subnet's IPv4 block.
 VPC_WIDEST, VPC_NARROWEST = 16, 28
 

@@ -689,6 +689,14 @@ def test_what_an_account_has_at_first_is_doubted(nodes: int, doubts: list[str]) 
     assert all(text.startswith(start) for text, start in zip(texts, doubts, strict=True))
 
 
+def test_network_that_services_may_hide_is_doubted() -> None:
+    """EKS API reference, KubernetesNetworkConfigRequest: 10.100.0.0/16 or 172.20.0.0/16."""
+    cidrs = (PLATFORM, "network", "transit_gateway", "cidrs")
+    (doubt,) = doubted(put(*cidrs, value=["10.0.0.0/16", "172.16.0.0/12"]))
+    assert "cidrs[1]: '172.16.0.0/12' overlaps '172.20.0.0/16'" in doubt
+    assert doubted(put(*cidrs, value=["10.101.0.0/16"])) == []
+
+
 def test_a_minor_is_doubted_before_its_support_ends() -> None:
     soon, after = datetime(2027, 2, 1, tzinfo=UTC), datetime(2027, 6, 1, tzinfo=UTC)
     for now in (soon, after):
