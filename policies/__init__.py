@@ -5,15 +5,17 @@ Helm releases are opaque to a plan: the content of a chart's templates is not ju
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from pulumi_policy import (
     EnforcementLevel,
     Policy,
-    PolicyConfigSchema,
+    PolicyComplianceFramework,
+    PolicyResource,
     ReportViolation,
     ResourceValidationArgs,
     ResourceValidationPolicy,
-    StackValidationArgs,
-    StackValidationPolicy,
+    Severity,
 )
 
 from railhead.policies import (
@@ -32,270 +34,255 @@ from railhead.policies import (
     switches,
     versions,
 )
-from railhead.policies.plan import PlannedObject, planned
+from railhead.policies.plan import PlannedObject
+from railhead.policies.rule import Config, each, whole
+
+_NETWORKS = {
+    "type": "array",
+    "items": {"type": "string"},
+    "description": "The networks that may be let in. Default: any that is no wider than a /8.",
+}
+_POD_SECURITY = PolicyComplianceFramework(
+    "Kubernetes Pod Security Standards",
+    None,
+    "https://kubernetes.io/docs/concepts/security/pod-security-standards/",
+    "Baseline",
+)
 
 
-def _no_reach_into_nodes(args: ResourceValidationArgs, report: ReportViolation) -> None:
-    result = planned(args.resource_type, args.urn, args.name, args.props)
-    for message in privilege.problems(result) if result else ():
-        report(message, args.urn)
-
-
-def _shared_memory(args: ResourceValidationArgs, report: ReportViolation) -> None:
-    result = planned(args.resource_type, args.urn, args.name, args.props)
-    for message in shared_memory.problems(result) if result else ():
-        report(message, args.urn)
-
-
-def _objects(args: StackValidationArgs) -> list[PlannedObject]:
-    """Return the Kubernetes objects of the plan."""
-    plan = (
-        planned(r.resource_type, r.urn, r.name, inputs.complete(r.urn, r.props))
-        for r in args.resources
-    )
-    return [p for p in plan if p is not None]
-
-
-def _queue_coverage(args: StackValidationArgs, report: ReportViolation) -> None:
-    for message, urn in queue_coverage.problems(_objects(args)):
-        report(message, urn)
-
-
-def _quotas_hold(args: StackValidationArgs, report: ReportViolation) -> None:
-    for message, urn in queues.too_small(_objects(args)):
-        report(message, urn)
-
-
-def _pools_apart(args: StackValidationArgs, report: ReportViolation) -> None:
-    for message, urn in queues.overlapping(_objects(args)):
-        report(message, urn)
-
-
-def _gangs_start(args: ResourceValidationArgs, report: ReportViolation) -> None:
-    for message in queues.patient(args.resource_type, args.name, args.props):
-        report(message, args.urn)
-
-
-def _on_the_fabric(args: StackValidationArgs, report: ReportViolation) -> None:
-    for message, urn in switches.problems(_objects(args)):
-        report(message, urn)
-
-
-def _kept(args: StackValidationArgs, report: ReportViolation) -> None:
-    for message, urn in kept.problems(_objects(args)):
-        report(message, urn)
-
-
-def _images(args: ResourceValidationArgs, report: ReportViolation) -> None:
-    result = planned(args.resource_type, args.urn, args.name, args.props)
-    for message in images.problems(result) if result else ():
-        report(message, args.urn)
-    for message in images.unversioned(args.resource_type, args.name, args.props):
-        report(message, args.urn)
-
-
-def _guards_deny(args: StackValidationArgs, report: ReportViolation) -> None:
-    for message, urn in admission.problems(_objects(args)):
-        report(message, urn)
-
-
-def _rights(args: ResourceValidationArgs, report: ReportViolation) -> None:
-    result = planned(args.resource_type, args.urn, args.name, args.props)
-    for message in rights.of_cluster(result) if result else ():
-        report(message, args.urn)
-    cloud = clouds.cloud_resource(
-        args.resource_type, args.urn, args.name, args.props, protect=args.opts.protect
-    )
-    for message in rights.of_cloud(cloud) if cloud else ():
-        report(message, args.urn)
-
-
-def _closed(args: ResourceValidationArgs, report: ReportViolation) -> None:
-    result = clouds.cloud_resource(
-        args.resource_type, args.urn, args.name, args.props, protect=args.opts.protect
-    )
-    for message in clouds.open_to_the_world(result) if result else ():
-        report(message, args.urn)
-    service = planned(args.resource_type, args.urn, args.name, args.props)
-    for message in exposure.problems(service) if service else ():
-        report(message, args.urn)
-
-
-def _hardened(args: ResourceValidationArgs, report: ReportViolation) -> None:
-    result = clouds.cloud_resource(
-        args.resource_type, args.urn, args.name, args.props, protect=args.opts.protect
-    )
-    for message in hardened.problems(result) if result else ():
-        report(message, args.urn)
-
-
-def _nothing_bought(args: ResourceValidationArgs, report: ReportViolation) -> None:
-    result = clouds.cloud_resource(
-        args.resource_type, args.urn, args.name, args.props, protect=args.opts.protect
-    )
-    for message in clouds.bought(result) if result else ():
-        report(message, args.urn)
-
-
-def _protected(args: StackValidationArgs, report: ReportViolation) -> None:
+def _protected(resources: Sequence[PolicyResource], _config: Config) -> Iterator[tuple[str, str]]:
     plan = (
         clouds.cloud_resource(
+            r.resource_type, r.urn, r.name, inputs.complete(r.urn, r.props), protect=r.opts.protect
+        )
+        for r in resources
+    )
+    return clouds.unprotected(r for r in plan if r is not None)
+
+
+def _versions_ran(
+    resources: Sequence[PolicyResource], _config: Config
+) -> Iterator[tuple[str, str]]:
+    return versions.problems(
+        (r.urn, inputs.complete(r.urn, r.props))
+        for r in resources
+        if r.resource_type == versions.RELEASE
+    )
+
+
+def _seen(resources: Sequence[PolicyResource], config: Config) -> Iterator[tuple[str, str]]:
+    for r in resources:
+        for message in inputs.unseen(
             r.resource_type,
             r.urn,
             r.name,
-            inputs.complete(r.urn, r.props),
-            protect=r.opts.protect,
-        )
-        for r in args.resources
-    )
-    for message, urn in clouds.unprotected(r for r in plan if r is not None):
-        report(message, urn)
-
-
-def _versions_ran(args: StackValidationArgs, report: ReportViolation) -> None:
-    releases = (
-        (r.urn, inputs.complete(r.urn, r.props))
-        for r in args.resources
-        if r.resource_type == versions.RELEASE
-    )
-    for message, urn in versions.problems(releases):
-        report(message, urn)
+            r.props,
+            component=r.provider is None,
+            closed=not config.get("apart", True),
+            known=config.get("known") or (),
+        ):
+            yield message, r.urn
 
 
 def _given(args: ResourceValidationArgs, _report: ReportViolation) -> None:
     inputs.remember(args.urn, args.props)
 
 
-def _seen(args: StackValidationArgs, report: ReportViolation) -> None:
-    closed = not args.get_config().get("apart", True)
-    for r in args.resources:
-        component = r.provider is None
-        for message in inputs.unseen(
-            r.resource_type, r.urn, r.name, r.props, component=component, closed=closed
-        ):
-            report(message, r.urn)
+def _open(planned: PlannedObject, config: Config) -> Iterator[str]:
+    return exposure.problems(planned, config.get("networks"))
+
+
+def _open_cloud(resource: clouds.CloudResource, config: Config) -> Iterator[str]:
+    return clouds.open_to_the_world(resource, config.get("networks"))
 
 
 RULES: tuple[Policy, ...] = (
     ResourceValidationPolicy(
-        name="plan-is-kept",
-        description="What each resource is given is kept for the rules over the whole stack.",
-        enforcement_level=EnforcementLevel.MANDATORY,
-        validate=_given,
+        "plan-is-kept",
+        "What each resource is given is kept for the rules over the whole stack.",
+        _given,
+        EnforcementLevel.MANDATORY,
+        display_name="The plan is kept",
+        severity=Severity.LOW,
+        tags=["railhead", "plan"],
+        remediation_steps="Nothing: it reports no violation, and must not be disabled.",
+        url="https://railhead.dev/rules/plan-is-kept",
     ),
-    StackValidationPolicy(
-        name="plan-is-seen",
+    whole(
+        "plan-is-seen",
+        title="The plan is seen",
         description="What no rule can see is a violation, not a pass.",
-        enforcement_level=EnforcementLevel.MANDATORY,
-        config_schema=PolicyConfigSchema(
-            properties={
-                "apart": {
-                    "type": "boolean",
-                    "default": True,
-                    "description": "Pass types that no training stands on (policies/known.py).",
-                }
-            }
-        ),
-        validate=_seen,
+        severity=Severity.MEDIUM,
+        tags=["plan"],
+        remedy="Give the resource values that the plan knows, or list its type in `known` after "
+        "a person has looked at what it opens.",
+        config={
+            "apart": {
+                "type": "boolean",
+                "default": True,
+                "description": "Pass types that no training stands on (policies/known.py).",
+            },
+            "known": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "Types that the site has looked at, as shell patterns.",
+            },
+        },
+        resources=_seen,
     ),
-    StackValidationPolicy(
-        name="queue-covers-devices",
+    whole(
+        "queue-covers-devices",
+        title="Queues cover devices",
         description="A ClusterQueue covers every device resource that the stack's workloads "
         "request; a job that asks for one it omits would wait for ever.",
-        enforcement_level=EnforcementLevel.MANDATORY,
-        validate=_queue_coverage,
+        severity=Severity.HIGH,
+        tags=["kueue", "quota"],
+        remedy="Add the resource to coveredResources with a nominalQuota of what the nodes have.",
+        objects=queue_coverage.problems,
     ),
-    StackValidationPolicy(
-        name="quotas-hold-a-gang",
+    whole(
+        "quotas-hold-a-gang",
+        title="Quotas hold a gang",
         description="A queue's quota of a device is enough for one gang of each runtime.",
-        enforcement_level=EnforcementLevel.MANDATORY,
-        validate=_quotas_hold,
+        severity=Severity.HIGH,
+        tags=["kueue", "volcano", "quota"],
+        remedy="Set the quota to what the pool's nodes have, or the runtime to fewer nodes.",
+        objects=queues.too_small,
     ),
-    StackValidationPolicy(
-        name="pools-are-apart",
+    whole(
+        "pools-are-apart",
+        title="Pools are apart",
         description="No node is of two flavors, which would give it out twice.",
-        enforcement_level=EnforcementLevel.MANDATORY,
-        validate=_pools_apart,
+        severity=Severity.HIGH,
+        tags=["kueue", "quota"],
+        remedy="Give each pool another value of one label in its node_selector.",
+        objects=queues.overlapping,
     ),
-    ResourceValidationPolicy(
-        name="gangs-start-or-give-back",
+    each(
+        "gangs-start-or-give-back",
+        title="Gangs start or give back",
         description="Kueue takes the quota back from a gang whose pods do not start.",
-        enforcement_level=EnforcementLevel.MANDATORY,
-        validate=_gangs_start,
+        severity=Severity.HIGH,
+        tags=["kueue", "quota"],
+        remedy="Set waitForPodsReady, with a timeout, in Kueue's configuration.",
+        releases=queues.patient,
     ),
-    StackValidationPolicy(
-        name="jobs-stay-on-the-fabric",
+    whole(
+        "jobs-stay-on-the-fabric",
+        title="Jobs stay on the fabric",
         description="No runtime takes its jobs off the fabric by a variable of its own.",
-        enforcement_level=EnforcementLevel.MANDATORY,
-        validate=_on_the_fabric,
+        severity=Severity.HIGH,
+        tags=["fabric", "nccl"],
+        remedy="Remove the variable from the runtime; the fabric sets those that choose a network.",
+        objects=switches.problems,
     ),
-    StackValidationPolicy(
-        name="checkpoints-are-kept",
+    whole(
+        "checkpoints-are-kept",
+        title="Checkpoints are kept",
         description="Claims of checkpoints serve every node of a gang, and volumes are retained.",
-        enforcement_level=EnforcementLevel.MANDATORY,
-        validate=_kept,
+        severity=Severity.CRITICAL,
+        tags=["storage", "data"],
+        remedy="Use ReadWriteMany on a class and volumes with reclaimPolicy Retain, and keep the "
+        "label by which the API server keeps the claim.",
+        objects=kept.problems,
     ),
-    StackValidationPolicy(
-        name="guards-refuse",
+    whole(
+        "guards-refuse",
+        title="Guards refuse",
         description="Admission policies are asked, deny what they find, and what they cannot "
         "evaluate.",
-        enforcement_level=EnforcementLevel.MANDATORY,
-        validate=_guards_deny,
+        severity=Severity.CRITICAL,
+        tags=["admission", "guards"],
+        remedy="Bind the policy with validationActions [Deny] and failurePolicy Fail.",
+        objects=admission.problems,
     ),
-    ResourceValidationPolicy(
-        name="images-are-named",
+    each(
+        "images-are-named",
+        title="Images are named",
         description="Every image of a pod has a version or a digest, and every chart a version.",
-        enforcement_level=EnforcementLevel.MANDATORY,
-        validate=_images,
+        severity=Severity.MEDIUM,
+        tags=["images", "charts"],
+        remedy="Name a tag that does not move, or a digest; name the chart's version.",
+        objects=lambda planned, _: images.problems(planned),
+        releases=images.unversioned,
     ),
-    ResourceValidationPolicy(
-        name="nobody-has-everything",
+    each(
+        "nobody-has-everything",
+        title="Nobody has everything",
         description="No role of a cloud or of the cluster allows everything.",
-        enforcement_level=EnforcementLevel.MANDATORY,
-        validate=_rights,
+        severity=Severity.CRITICAL,
+        tags=["rights", "iam", "rbac"],
+        remedy="List the actions and resources that are meant.",
+        objects=lambda planned, _: rights.of_cluster(planned),
+        clouds=lambda resource, _: rights.of_cloud(resource),
     ),
-    ResourceValidationPolicy(
-        name="training-has-shared-memory",
+    each(
+        "training-has-shared-memory",
+        title="Training has shared memory",
         description="Containers of training workloads have a memory-backed /dev/shm.",
-        enforcement_level=EnforcementLevel.MANDATORY,
-        validate=_shared_memory,
+        severity=Severity.MEDIUM,
+        tags=["workloads"],
+        remedy="Mount a volume with emptyDir {medium: Memory} at /dev/shm.",
+        objects=lambda planned, _: shared_memory.problems(planned),
     ),
-    ResourceValidationPolicy(
-        name="no-reach-into-nodes",
+    each(
+        "no-reach-into-nodes",
+        title="No reach into nodes",
         description="No pod is privileged, mounts a hostPath or shares its node's namespaces.",
-        enforcement_level=EnforcementLevel.MANDATORY,
-        validate=_no_reach_into_nodes,
+        severity=Severity.HIGH,
+        tags=["workloads", "security"],
+        framework=_POD_SECURITY,
+        remedy="Take devices by their resource, rails by the network annotation, files by a claim.",
+        objects=lambda planned, _: privilege.problems(planned),
     ),
-    ResourceValidationPolicy(
-        name="cloud-is-closed",
+    each(
+        "cloud-is-closed",
+        title="The cloud is closed",
         description="Nothing of a cloud or of the cluster lets the whole internet in.",
-        enforcement_level=EnforcementLevel.MANDATORY,
-        validate=_closed,
+        severity=Severity.CRITICAL,
+        tags=["network", "security"],
+        remedy="Name the networks that may come in, and keep load balancers internal.",
+        config={"networks": _NETWORKS},
+        objects=_open,
+        clouds=_open_cloud,
     ),
-    ResourceValidationPolicy(
-        name="cloud-is-hardened",
+    each(
+        "cloud-is-hardened",
+        title="The cloud is hardened",
         description="Data of a cloud is encrypted and nobody's but its own; nodes keep their "
         "credentials and have no public address.",
-        enforcement_level=EnforcementLevel.MANDATORY,
-        validate=_hardened,
+        severity=Severity.HIGH,
+        tags=["encryption", "security"],
+        remedy="Set the field that the violation names to the value that it names.",
+        clouds=lambda resource, _: hardened.problems(resource),
     ),
-    ResourceValidationPolicy(
-        name="no-capacity-bought",
+    each(
+        "no-capacity-bought",
+        title="No capacity is bought",
         description="No plan buys capacity that is paid for when it is made and never given back.",
-        enforcement_level=EnforcementLevel.MANDATORY,
-        validate=_nothing_bought,
+        severity=Severity.HIGH,
+        tags=["cost", "capacity"],
+        remedy="Buy the capacity block by hand, and give its id to the pool.",
+        clouds=lambda resource, _: clouds.bought(resource),
     ),
-    StackValidationPolicy(
-        name="protected-is-protected",
+    whole(
+        "protected-is-protected",
+        title="What is precious is protected",
         description="Where a cluster has deletion protection, so have its GPU pools and file "
         "systems.",
-        enforcement_level=EnforcementLevel.MANDATORY,
-        validate=_protected,
+        severity=Severity.CRITICAL,
+        tags=["data", "capacity"],
+        remedy="Pass protect=True in the resource's options.",
+        resources=_protected,
     ),
-    StackValidationPolicy(
-        name="versions-ran",
+    whole(
+        "versions-ran",
+        title="Versions ran together",
         description="Kueue, JobSet and Trainer are versions that ran together; others are named.",
-        enforcement_level=EnforcementLevel.ADVISORY,
-        validate=_versions_ran,
+        severity=Severity.LOW,
+        level=EnforcementLevel.ADVISORY,
+        tags=["charts", "versions"],
+        remedy="Take a row of the catalogue's proven versions.",
+        resources=_versions_ran,
     ),
 )

@@ -7,8 +7,6 @@ from pathlib import Path
 if (checkout := Path(__file__).resolve().parent.parent).joinpath("railhead").is_dir():
     sys.path.insert(0, str(checkout))
 
-from pulumi_policy import PolicyPack
+from railhead.policies.pack import serve
 
-from railhead.policies import RULES
-
-PolicyPack(name="railhead", policies=list(RULES))
+serve("railhead", file=__file__)

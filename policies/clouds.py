@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from railhead.base.wide import too_wide
+from railhead.base.wide import too_wide, within
 from railhead.policies.plan import UNKNOWN, at, plain
 
 CLUSTERS = frozenset({"aws:eks/cluster:Cluster", "gcp:container/cluster:Cluster"})
@@ -46,16 +46,29 @@ def cloud_resource(
     return CloudResource(urn=urn, name=name, kind=resource_type, protect=protect, body=plain(props))
 
 
-def open_to_the_world(resource: CloudResource) -> Iterator[str]:
-    """Yield a message for each way in from anywhere, and for each that cannot be judged."""
+def outside(network: Any, allowed: Sequence[str] | None) -> bool:
+    """Return whether a network may not be let in: by the site's list, else by its width."""
+    return too_wide(network) if allowed is None else not within(network, allowed)
+
+
+def open_to_the_world(
+    resource: CloudResource, allowed: Sequence[str] | None = None
+) -> Iterator[str]:
+    """Yield a message for each way in from anywhere, and for each that cannot be judged.
+
+    Args:
+        resource: a resource of a cloud.
+        allowed: the site's own networks; None allows any that is not wide.
+    """
     for path, value in _ways_in(resource):
         if value is UNKNOWN:
             yield (
                 f"{resource.name}: {path} is not known before the update, so nothing can be said "
                 "of who gets in: give it a value that the plan knows"
             )
-        elif too_wide(value):
-            yield (f"{resource.name}: {path} lets in {value}, much of the internet: name networks")
+        elif value is not None and outside(value, allowed):
+            what = "much of the internet" if allowed is None else "which the site does not list"
+            yield f"{resource.name}: {path} lets in {value}, {what}: name networks"
     if _of_anybody(resource):
         yield (
             f"{resource.name}: neither sourceRanges nor a source tag or account is named, which is "

@@ -10,14 +10,19 @@ pkg/resource/deploy/step_generator.go, `AnalyzeResources`). So the inputs are ke
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, Final, TypeVar
 
 from railhead.policies.known import KNOWN, apart
 from railhead.policies.plan import UNKNOWN, at, plain
 
 # One process serves one update, and asks about every resource before it asks about the stack.
 _GIVEN: Final[dict[str, Any]] = {}
+# What rules made of them, by resource: the SDK hands each rule a copy of its own to read.
+_MADE: Final[dict[tuple[str, ...], dict[str, Any]]] = {}
+_OF_PLAN: Final[dict[tuple[str, ...], dict[str, Any]]] = {}
+_T = TypeVar("_T")
 # The engine's own, and the components of this project, which are nothing by themselves.
 _NOTHING_BY_THEMSELVES = frozenset({"pulumi", "railhead"})
 
@@ -25,11 +30,28 @@ _NOTHING_BY_THEMSELVES = frozenset({"pulumi", "railhead"})
 def remember(urn: str, props: Any) -> None:
     """Keep the program's inputs of a resource."""
     _GIVEN[urn] = plain(props)
+    _MADE.pop((urn,), None)
+    _OF_PLAN.clear()
+
+
+def once(urns: Sequence[str], what: str, make: Callable[[], _T]) -> _T:
+    """Return what ``make`` returns, made once as long as no other inputs are kept.
+
+    Where inputs of one of ``urns`` are not kept, it is made each time.
+    """
+    if any(urn not in _GIVEN for urn in urns):
+        return make()
+    made = (_MADE if len(urns) == 1 else _OF_PLAN).setdefault(tuple(urns), {})
+    if what not in made:
+        made[what] = make()
+    result: _T = made[what]
+    return result
 
 
 def forget() -> None:
     """Forget all inputs, as at the start of an update."""
-    _GIVEN.clear()
+    for kept in (_GIVEN, _MADE, _OF_PLAN):
+        kept.clear()
 
 
 def complete(urn: str, props: Any) -> Any:
@@ -58,6 +80,7 @@ def unseen(
     *,
     component: bool = False,
     closed: bool = False,
+    known: Sequence[str] = (),
 ) -> Iterator[str]:
     """Yield a message for a resource that cannot be judged at all.
 
@@ -68,16 +91,19 @@ def unseen(
         props: what the engine shows of it.
         component: whether it has no provider, and so only groups others.
         closed: whether only types that a rule knows pass, and nothing else.
+        known: types that the site has looked at, as shell patterns.
     """
     package = resource_type.partition(":")[0]
     if package in _NOTHING_BY_THEMSELVES:
         return
     if not closed and apart(resource_type, component=component):
         return
+    if any(fnmatchcase(resource_type, pattern) for pattern in known):
+        return
     if package != "kubernetes" and resource_type not in KNOWN:
         yield (
             f"{name}: no rule of this pack looks at a {resource_type}: leave it out, or write what "
-            "it may be (policies/known.py)"
+            "it may be (policies/known.py; `known` in policies.yaml)"
         )
         return
     if urn not in _GIVEN and not props:

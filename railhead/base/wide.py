@@ -20,6 +20,21 @@ def too_wide(value: Any) -> bool:
     return network.prefixlen < (_WIDEST_4 if network.version == 4 else _WIDEST_6)
 
 
+def within(value: Any, networks: Iterable[str]) -> bool:
+    """Return whether a CIDR lies in one of several; False for what is not a CIDR."""
+    try:
+        network = ipaddress.ip_network(str(value), strict=False)
+    except ValueError:
+        return False
+    others = (ipaddress.ip_network(text, strict=False) for text in networks)
+    return any(
+        network.version == other.version
+        and network.network_address in other
+        and network.prefixlen >= other.prefixlen
+        for other in others
+    )
+
+
 def covered(networks: Iterable[Any]) -> str:
     """Return the widest network that several networks form together; empty without any.
 

@@ -23,23 +23,19 @@ main()
 '''
 _PACK = '''"""The pack of `pulumi preview --policy-pack policies`: Railhead's and own rules."""
 
-from pathlib import Path
+from pulumi_policy import Policy
 
-from pulumi_policy import Policy, PolicyPack
-
-from railhead.policies import RULES
-from railhead.policies.settings import settings
+from railhead.policies.pack import serve
 
 OWN: list[Policy] = []  # rules of your own
-rules = [*RULES, *OWN]
-file = Path(__file__).resolve().parents[1] / "policies.yaml"
-PolicyPack(name={name!r}, policies=rules, initial_config=settings(file, rules))
+serve({name!r}, file=__file__, own=OWN)
 '''
 _POLICIES = """\
-# Levels of rules, by their names: advisory, mandatory or disabled. Without a line a rule has the
-# level of docs/reviewing.md. An example:
+# Levels of rules, by their names: advisory, mandatory or disabled, and their parameters. Without a
+# line a rule has the level of docs/reviewing.md. An example:
 #
 # versions-ran: mandatory
+# cloud-is-closed: {networks: [10.0.0.0/8]}
 """
 _README = """\
 # {name}
@@ -124,6 +120,7 @@ def pack(name: str, environment: str) -> Mapping[str, str]:
     """Return path -> text of a policy pack's folder, which reads `policies.yaml` from beside it."""
     settings = {
         "description": "What a plan of a training cluster must obey",
+        "version": __version__,
         "runtime": _runtime(environment),
     }
     return {"PulumiPolicy.yaml": _dumped(settings), "__main__.py": _PACK.format(name=name)}

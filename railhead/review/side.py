@@ -63,7 +63,7 @@ def sides(files: Sequence[Path], *, code: Path) -> dict[Path, Side]:
 
 
 def _laid(folder: Path, file: Path, code: Path) -> dict[str, Any]:
-    """Lay out a stack's folder, and return what :mod:`offline` is told of it."""
+    """Lay out a stack's folder, and return what :mod:`offline` reads of it."""
     folder.mkdir()
     name = stack_name(file)
     stack: dict[str, Any] = {
@@ -98,10 +98,10 @@ def _run(script: str, words: Sequence[str], lines: Sequence[str], code: Path) ->
 
 def _read(result: str, printed: str) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads(Path(result).read_text())
+        content: dict[str, Any] = json.loads(Path(result).read_text())
     except (OSError, ValueError):
         return {"broken": (printed.splitlines() or ["it ended without a result"])[-1]}
-    return found
+    return content
 
 
 def _side(file: Path, result: dict[str, Any], seconds: float) -> Side:
@@ -172,12 +172,12 @@ def violations(of: Sequence[Side], judge: Path) -> dict[Path, tuple[Violation, .
     planned = [side for side in of if side.plan is not None]
     with tempfile.TemporaryDirectory(prefix="railhead-judge-") as name:
         folder = Path(name)
-        told = list(_told(planned, folder))
+        rows = list(_rows(planned, folder))
         printed = ""
-        if told:
+        if rows:
             pack = policy_pack(folder, judge)
-            printed = _run(judging.__file__, [str(pack)], [json.dumps(row) for row in told], judge)
-        results = {row["file"]: _read(row["result"], printed) for row in told}
+            printed = _run(judging.__file__, [str(pack)], [json.dumps(row) for row in rows], judge)
+        results = {row["file"]: _read(row["result"], printed) for row in rows}
     return {
         side.file: _violations(results.get(str(side.file), {}))
         if "violations" in results.get(str(side.file), {})
@@ -186,7 +186,7 @@ def violations(of: Sequence[Side], judge: Path) -> dict[Path, tuple[Violation, .
     }
 
 
-def _told(planned: Sequence[Side], folder: Path) -> Iterator[dict[str, str]]:
+def _rows(planned: Sequence[Side], folder: Path) -> Iterator[dict[str, str]]:
     for number, side in enumerate(planned):
         if side.requests is None:
             continue

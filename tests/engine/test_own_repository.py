@@ -124,8 +124,7 @@ def test_a_stack_of_ones_own_is_planned(installed: Environment, tmp_path: Path) 
     pack = own.folder / "policies" / "__main__.py"
     pack.write_text(
         pack.read_text()
-        .replace("import Policy,", "import EnforcementLevel, Policy,")
-        .replace("PolicyPack\n", "PolicyPack, StackValidationPolicy\n", 1)
+        .replace("import Policy\n", "import EnforcementLevel, Policy, StackValidationPolicy\n")
         .replace(
             "OWN: list[Policy] = []",
             'OWN: list[Policy] = [StackValidationPolicy("ours", "No plan at all.", '

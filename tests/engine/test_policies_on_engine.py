@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from railhead.base.version import __version__
 from railhead.lab.recorders.workspace import policy_pack
 from tests.components.recording import STACKS
 from tests.engine.recorded import REPO, Project
@@ -125,3 +126,22 @@ def test_first_preview_refuses_missing_or_hidden_values(stack: str, tmp_path: Pa
         for sentence in sentences:
             assert sentence in text, sentence
     assert not project.entries()
+
+
+def test_state_is_judged_without_its_program(tmp_path: Path) -> None:
+    project = Project(tmp_path, "lab")
+    program = project.folder / "__main__.py"
+    program.write_text(
+        "import pulumi_kubernetes as k8s\n"
+        'k8s.core.v1.Service("open", metadata={"name": "open"}, spec={"type": "LoadBalancer"})\n'
+    )
+    project.run("up", "--yes", "--skip-preview")
+    program.unlink()
+    analyze = ("policy", "analyze", "--policy-pack", pack(project))
+    reported = project.run(*analyze, status=1)
+    assert f"railhead@v{__version__}" in reported
+    assert "[severity: critical]  cloud-is-closed" in reported
+    settings = tmp_path / "settings.json"
+    settings.write_text('{"cloud-is-closed": {"exempt": [{"namespace": "default"}]}}')
+    refused = project.run(*analyze, "--policy-pack-config", str(settings), status=1)
+    assert "cloud-is-closed: exempt.0: reason is required" in refused

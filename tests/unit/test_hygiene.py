@@ -434,7 +434,8 @@ def test_circles_are_found(graph: dict[str, set[str]], found: list[list[str]]) -
 def test_only_the_policy_pack_starts_a_pack() -> None:
     """`PolicyPack(...)` blocks for ever, so importing a module of rules must not meet it."""
     for name in python_sources():
-        if name == Path("policies/__main__.py") or name.parts[0] == "tests":
+        # Its function `serve` is what a pack's own `__main__.py` calls.
+        if name == Path("policies/pack.py") or name.parts[0] == "tests":
             continue
         calls = [
             node

@@ -134,7 +134,7 @@ class Monitor:
 
         return empty_pb2.Empty()
 
-    # Nothing runs at a preview that a hook could be told of.
+    # A preview runs no hook.
     RegisterResourceHook = RegisterErrorHook = SignalAndWaitForShutdown = _noted
 
     def __getattr__(self, name: str) -> Any:
@@ -266,7 +266,7 @@ class _Log:
 
 
 def planned(stack: Mapping[str, Any]) -> dict[str, Any]:
-    """Run the program of a stack and return its states, or why there are none."""
+    """Run the program of a stack and return its states, or why it has no plan."""
     import pulumi
     from pulumi.runtime import mocks, settings
     from pulumi.runtime import stack as stacks
