@@ -120,7 +120,7 @@ def test_unknown_parameter_and_wrong_day_are_reported() -> None:
     stack = "pulumi:pulumi:Stack"
     row = {"namespace": "a", "reason": "b", "until": "2026-13-01"}
     (message,) = told("images-are-named", stack, {}, {"exempt": [row]})
-    assert "'2026-13-01', which is no day" in message
+    assert "'2026-13-01', which is not a day" in message
 
 
 @pytest.mark.parametrize(
