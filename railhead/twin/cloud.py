@@ -142,6 +142,7 @@ class Cloud(RecordingProvider):
                 "id": wanted,
                 "clusterName": arguments["clusterName"],
                 "nodeGroupName": wanted,
+                "status": "ACTIVE",
                 "scalingConfigs": [group.inputs["scalingConfig"]],
             }
         return None

@@ -45,12 +45,14 @@ class Example:
         runtime: the runtime.
         queue: the queue that it is submitted to.
         pool: the pool that the runtime's pods run on.
+        claims: further claims of the namespace, which the job mounts too.
     """
 
     file: Path
     runtime: Runtime
     queue: Queue
     pool: NodePool
+    claims: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -68,7 +70,19 @@ def examples(contract: ClusterContract) -> Iterator[Example]:
         pool = contract.pool(runtime)
         for queue in contract.queues:
             if not queue.pools or pool.name in queue.pools:
-                yield Example(file=file, runtime=runtime, queue=queue, pool=pool)
+                claims = tuple(_more_claims(contract, runtime, queue.namespace))
+                yield Example(file=file, runtime=runtime, queue=queue, pool=pool, claims=claims)
+
+
+def _more_claims(contract: ClusterContract, runtime: Runtime, namespace: str) -> Iterator[str]:
+    """Yield the claims that a pod may mount beside its runtime's: one of a file system."""
+    there = [c for c in contract.checkpoints if c.namespace == namespace]
+    mounted = {runtime.checkpoint.claim} if runtime.checkpoint else set()
+    taken = {c.file_system for c in there if c.claim in mounted and c.file_system}
+    for claim in there:
+        if claim.claim not in mounted and claim.file_system not in taken:
+            taken |= {claim.file_system} if claim.file_system else set()
+            yield claim.claim
 
 
 def launch(twin: Twin, example: Example, name: str, nodes: int) -> None:
@@ -81,6 +95,7 @@ def launch(twin: Twin, example: Example, name: str, nodes: int) -> None:
         *("launch", str(example.file), "--name", name, "--nodes", str(nodes)),
         *("--queue", example.queue.name),
         *("--set", f"runtime={example.runtime.name}"),
+        *(word for c in example.claims for word in ("--set", f"mounts./claims/{c}={c}")),
     )
     if ran.status:
         raise FailedError(f"`railhead launch` refused it: {_last(ran.text)}")

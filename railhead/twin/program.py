@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -329,7 +329,8 @@ class Program:
         )
 
     def _begin_steady(self, mine: Sequence[Example]) -> tuple[Example, dict[str, str]] | None:
-        example = mine[0]
+        # Without the claims that an edit may drop below it.
+        example = replace(mine[0], claims=())
         try:
             self._takes_nodes(example)
         except SkippedError:
