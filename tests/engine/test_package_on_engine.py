@@ -1,12 +1,13 @@
 """The Pulumi package `railhead`: programs of other languages get the cluster through the engine.
 
-No language host but Python's is at hand, so the programs here are Python's and register the
-component as a generated SDK of any language does: by its type, over gRPC, as a remote one.
+The programs here are Python's and register the component as a generated SDK of any language does:
+by its type, over gRPC, as a remote one. A program in YAML runs where its language host is on PATH.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -69,10 +70,34 @@ def test_a_program_through_the_engine_gets_the_same_plan(stack: str, tmp_path: P
     own = Project(tmp_path / "own", stack)
     remote = Project(tmp_path / "remote", stack)
     launched(remote)
-    (remote.folder / "section.json").write_text(
-        json.dumps(yaml.safe_load(remote.file.read_text())["config"]["railhead:cluster"])
-    )
+    (remote.folder / "section.json").write_text(json.dumps(section_of(remote)))
     (remote.folder / "__main__.py").write_text(REMOTE % stack_cluster(stack)["name"])
+    assert_same_plan(own, remote)
+
+
+def test_a_program_in_yaml_gets_the_same_plan(tmp_path: Path) -> None:
+    host = shutil.which("pulumi-language-yaml")
+    if host is None:
+        pytest.skip("no pulumi-language-yaml: `go install` pulumi-yaml's cmd/pulumi-language-yaml")
+    own = Project(tmp_path / "own", "aws-p5-prod")
+    remote = Project(tmp_path / "remote", "aws-p5-prod")
+    launched(remote)
+    remote.environment["PATH"] += f":{Path(host).parent}"
+    section = section_of(remote)
+    made = {"type": COMPONENT, "properties": {"cluster": section}}
+    settings = yaml.safe_load((remote.folder / "Pulumi.yaml").read_text())
+    settings |= {"runtime": "yaml", "resources": {section["name"]: made}}
+    (remote.folder / "Pulumi.yaml").write_text(yaml.safe_dump(settings))
+    (remote.folder / "__main__.py").unlink()
+    assert_same_plan(own, remote)
+
+
+def section_of(project: Project) -> dict[str, Any]:
+    section: dict[str, Any] = yaml.safe_load(project.file.read_text())["config"]["railhead:cluster"]
+    return section
+
+
+def assert_same_plan(own: Project, remote: Project) -> None:
     first, second = planned(own), planned(remote)
     assert list(first)
     homes = own.environment["HOME"], remote.environment["HOME"]
