@@ -23,7 +23,7 @@ from rich.table import Table
 REPO = Path(__file__).resolve().parent.parent
 STACK = "lab"
 JOB = "examples/torch-ddp.yaml"
-JOB_NAME = "torch-ddp"
+JOB_NAME = "demo"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,7 @@ class Demo:
         return f"{len(result)} resources in stack {STACK}"
 
     def job_name(self) -> str:
-        """Return the job file's own name, or the next that no earlier demo took."""
+        """Return the demo's own name, which leaves the job file's to people, or the next free."""
         jobs = self.read(["railhead", "status", "--lab", "lab", "--json"]) or []
         taken = {job["name"] for job in jobs}
         names = (f"{JOB_NAME}-{number}" for number in itertools.count(2))
@@ -77,9 +77,7 @@ class Demo:
 
     def launch(self) -> list[str]:
         """Return the command that launches the job."""
-        name = self.job_name()
-        renamed = [] if name == JOB_NAME else ["--name", name]
-        return ["railhead", "launch", JOB, *renamed, "--lab", "lab", "--follow"]
+        return ["railhead", "launch", JOB, "--name", self.job_name(), "--lab", "lab", "--follow"]
 
     def steps(self) -> Iterator[Step]:
         """Yield the demo: what a platform engineer does, then what a researcher does."""

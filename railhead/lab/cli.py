@@ -102,7 +102,7 @@ def up(
     which = "" if name == "lab" else f" --name {name}"
     console.print(
         f'\nUp in {seconds["total"]:.1f} s. Next: [bold]eval "$(railhead lab env{which})"[/] '
-        "then `kubectl get nodes` or `pulumi up -s lab`."
+        "then `kubectl get nodes`, or `pulumi stack select --create lab` and `pulumi up`."
     )
 
 

@@ -37,6 +37,9 @@ from railhead.lab.services import Service
 from railhead.lab.spec import INSIDE_CACHE, INSIDE_LAB, LabSpec, inside, node_address, node_name
 from railhead.lab.supervisor import Init, boot, kill_and_wait, wait_for_init
 
+# The training namespace of the stack `lab`.
+JOBS_NAMESPACE = "training"
+
 RAIL_MTU = 9000
 
 
@@ -791,7 +794,13 @@ def _kubeconfig(name: str, server: str, authority: Pair, client: Pair) -> dict[s
                 },
             }
         ],
-        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        # Clients that take the context's namespace, as the Kubeflow SDK does, are where jobs are.
+        "contexts": [
+            {
+                "name": name,
+                "context": {"cluster": name, "user": name, "namespace": JOBS_NAMESPACE},
+            }
+        ],
     }
 
 

@@ -17,6 +17,7 @@ from railhead.base.errors import InputError, NotFoundError, PrerequisiteError, R
 from railhead.base.options import Context, Json, Kubeconfig, Lab, Namespace
 from railhead.launch.console import (
     JobName,
+    JobNames,
     connected,
     dump,
     found,
@@ -43,7 +44,7 @@ NodeIndex = Annotated[
 
 
 def wait(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The jobs' names.")],
+    names: JobNames,
     timeout: Annotated[
         float | None,
         typer.Option("--timeout", metavar="SECONDS", min=1, help="Stop waiting; the jobs go on."),
@@ -322,7 +323,7 @@ def _table(rows: list[dict[str, Any]]) -> None:
 
 
 def restart(
-    name: JobName,
+    names: JobNames,
     avoid: Annotated[
         list[str] | None,
         typer.Option(
@@ -341,10 +342,10 @@ def restart(
     context: Context = None,
     lab: Lab = None,
 ) -> None:
-    """End a job, whatever its phase, and submit it again as it was launched.
+    """End jobs, whatever their phase, and submit them again as they were launched.
 
-    It waits in its queue again, and goes on from its newest checkpoint. What it avoided it avoids
-    again.
+    They wait in their queues again, and go on from their newest checkpoints. What one avoided it
+    avoids again. --follow is for one job.
 
     Example: [bold]railhead restart torch-ddp --follow[/bold]
 
@@ -354,15 +355,20 @@ def restart(
     from railhead.kube import jobs
     from railhead.launch import cli, submit
 
+    if follow and len(names) > 1:
+        raise InputError("--follow follows one job", remedy="restart them, then `railhead wait`")
     with connected(kubeconfig, context, lab) as cluster:
-        job = jobs.find_job(cluster, namespaces_of(cluster, namespace), name)
-        cli.keep(cluster, job)
-        made = submit.restart(
-            cluster, job, timeout_seconds=timeout, progress=say, without=avoid or ()
-        )
-        say(f"created TrainJob {made['metadata']['namespace']}/{name} again")
-        if follow:
-            cli.follow_to_the_end(cluster, made)
+        where = namespaces_of(cluster, namespace)
+        # A wrong name is reported before any job is ended.
+        for job in [jobs.find_job(cluster, where, name) for name in dict.fromkeys(names)]:
+            cli.keep(cluster, job)
+            made = submit.restart(
+                cluster, job, timeout_seconds=timeout, progress=say, without=avoid or ()
+            )
+            metadata = made["metadata"]
+            say(f"created TrainJob {metadata['namespace']}/{metadata['name']} again")
+            if follow:
+                cli.follow_to_the_end(cluster, made)
 
 
 def _kubectl(cluster: Cluster, *words: str) -> None:

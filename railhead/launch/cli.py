@@ -14,6 +14,7 @@ from railhead.base.options import Context, Json, Kubeconfig, Lab, Namespace
 from railhead.launch.console import (
     Explain,
     JobName,
+    JobNames,
     Progress,
     connected,
     dump,
@@ -647,7 +648,7 @@ def _keep_history(cluster: Cluster, job: dict[str, Any], state: JobState) -> Non
 
 
 def cancel(
-    name: JobName,
+    names: JobNames,
     timeout: Annotated[
         float,
         typer.Option("--timeout", metavar="SECONDS", min=1, help="How long to wait for its pods."),
@@ -658,41 +659,52 @@ def cancel(
     context: Context = None,
     lab: Lab = None,
 ) -> None:
-    """End a job, queued, running or done, and remove everything that belongs to it.
+    """End jobs, queued, running or done, and remove everything that belongs to them.
 
-    Checkpoints stay, and what its pods have printed is kept on this machine.
+    Checkpoints stay, and what their pods have printed is kept on this machine.
 
     Example: [bold]railhead cancel torch-ddp[/bold]
 
-    Exits 0 when nothing of it is left, 5 when there is no such job, 7 when its pods do not go.
+    Exits 0 when nothing of them is left, 5 when there is no such job, 7 when pods do not go.
     """
+    with connected(kubeconfig, context, lab) as cluster:
+        where = namespaces_of(cluster, namespace)
+        # A wrong name is reported before any job is ended.
+        ends = [_to_end(cluster, where, name) for name in dict.fromkeys(names)]
+        rows = [_end(cluster, job, timeout, as_json=as_json) for job in ends if job is not None]
+    if as_json and rows:
+        dump(rows[0] if len(rows) == 1 else rows)
+
+
+def _to_end(cluster: Cluster, where: tuple[str, ...], name: str) -> Any:
+    """Return the job; None where only what a killed launch of it left was there, and is removed."""
     from railhead.kube import jobs
     from railhead.launch import submit
 
-    with connected(kubeconfig, context, lab) as cluster:
-        where = namespaces_of(cluster, namespace)
-        try:
-            job = jobs.find_job(cluster, where, name)
-        except NotFoundError:
-            if not (swept := submit.sweep(cluster, where, name)):
-                raise
-            say(f"no job is called {name}; removed what a launch of it left: {', '.join(swept)}")
-            return
-        keep(cluster, job)
-        done = submit.cancel(cluster, job, timeout_seconds=timeout, progress=say)
-    if as_json:
-        dump(
-            {
-                "name": done.name,
-                "namespace": done.namespace,
-                "was": done.was.value,
-                "pods": done.pods,
-                "seconds": round(done.seconds, 1),
-            }
-        )
-        return
-    pods = f"its {done.pods} pods are gone" if done.pods else "it had no pods"
-    out(f"{done.name} cancelled (it was {done.was.value}); {pods}, {done.seconds:.1f} s")
+    try:
+        return jobs.find_job(cluster, where, name)
+    except NotFoundError:
+        if not (swept := submit.sweep(cluster, where, name)):
+            raise
+    say(f"no job is called {name}; removed what a launch of it left: {', '.join(swept)}")
+    return None
+
+
+def _end(cluster: Cluster, job: Any, timeout: float, *, as_json: bool) -> dict[str, object]:
+    from railhead.launch import submit
+
+    keep(cluster, job)
+    done = submit.cancel(cluster, job, timeout_seconds=timeout, progress=say)
+    if not as_json:
+        pods = f"its {done.pods} pods are gone" if done.pods else "it had no pods"
+        out(f"{done.name} cancelled (it was {done.was.value}); {pods}, {done.seconds:.1f} s")
+    return {
+        "name": done.name,
+        "namespace": done.namespace,
+        "was": done.was.value,
+        "pods": done.pods,
+        "seconds": round(done.seconds, 1),
+    }
 
 
 def register(app: typer.Typer) -> None:

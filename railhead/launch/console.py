@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from railhead.launch.logs.stream import Line
 
 JobName = Annotated[str, typer.Argument(metavar="NAME", help="The job's name.")]
+JobNames = Annotated[list[str], typer.Argument(metavar="NAME...", help="The jobs' names.")]
 Explain = Annotated[
     bool,
     typer.Option("--explain", help="Print every value with where it comes from; create nothing."),

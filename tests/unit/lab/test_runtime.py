@@ -19,7 +19,7 @@ from railhead.base import paths
 from railhead.base.errors import PrerequisiteError
 from railhead.config import load
 from railhead.fabric.kinds import FABRICS
-from railhead.lab import bootstrap, preflight, processes, services
+from railhead.lab import bootstrap, cluster, preflight, processes, services
 from railhead.lab import spec as addresses
 from railhead.lab.pki import Authority, signing_key
 from railhead.lab.spec import LabSpec, inside
@@ -217,3 +217,10 @@ def test_processes_are_found_below_their_parent() -> None:
         finally:
             child.kill()
     assert processes.inner_pid(child.pid) == -1
+
+
+def test_clients_of_a_labs_kubeconfig_are_in_the_namespace_of_jobs(tmp_path: Path) -> None:
+    pair = Authority(tmp_path, "lab").pair
+    document = cluster._kubeconfig("lab", "https://127.0.0.1:1", pair, pair)
+    (context,) = document["contexts"]
+    assert context["context"]["namespace"] == "training"

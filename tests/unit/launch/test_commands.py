@@ -656,6 +656,23 @@ def test_cancel_takes_everything_and_says_so(api: Api, run: Any, job_file: Path)
     assert [k for k in api.objects if "/demo" in k] == []
 
 
+def test_several_jobs_are_cancelled_and_restarted_at_once(
+    api: Api, run: Any, job_file: Path
+) -> None:
+    for name in ("a", "b"):
+        assert run("launch", job_file, "--name", name)[0] == 0
+    code, _, err = run("restart", "a", "b")
+    assert code == 0
+    assert err.count(" again") == 2
+    assert run("restart", "a", "b", "--follow")[0] == ExitCode.BAD_INPUT
+    # A wrong name ends none.
+    assert run("cancel", "a", "c")[0] == ExitCode.NOT_FOUND
+    assert f"{world.JOBS}/a" in api.objects
+    code, out, _ = run("cancel", "a", "b", "--json")
+    assert code == 0
+    assert [row["name"] for row in json.loads(out)] == ["a", "b"]
+
+
 def test_cancel_of_a_queued_job(api: Api, run: Any) -> None:
     world.workload(api, world.job(api, "demo"))
     data = json.loads(run("cancel", "demo", "--json")[1])
