@@ -52,7 +52,7 @@ def test_a_preview_that_is_refused_is_shown(tmp_path: Path) -> None:
     assert "removals" in done.stderr
 
 
-def test_a_replaced_object_comes_first_with_the_fields_that_do_it() -> None:
+def test_a_replaced_object_comes_first_with_its_reasons() -> None:
     urn = "urn:pulumi:p5::clusters::railhead:Cluster$kubernetes:kueue/v1:ClusterQueue::p5-queue"
     metadata = {"metadata": {"name": "training"}}
     steps: list[dict[str, Any]] = [
