@@ -26,7 +26,7 @@ GOOGLE_TEST = ":testIamPermissions"
 GOOGLE = "https://{service}.googleapis.com"
 
 CONNECT_SECONDS = 5
-READ_SECONDS = 15
+READ_SECONDS = 10
 _DENIED = frozenset(
     {"403", "AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "OptInRequired"}
 )
@@ -50,7 +50,9 @@ class UnaskedError(RailheadError):
     exit_code = ExitCode.UNPROVEN
 
 
-def _require(reads: bool, call: str) -> None:
+def _require(reads: bool, call: str, over: threading.Event) -> None:
+    if over.is_set():
+        raise UnaskedError(f"{call}: not asked any more")
     if not reads:
         raise RefusedError(
             f"{call}: preflight makes reading calls alone", remedy="this is a bug; report it"
@@ -60,7 +62,7 @@ def _require(reads: bool, call: str) -> None:
 class Aws:
     """AWS, one account and region, by the credentials that the AWS CLI would use.
 
-    Safe to use from several threads.
+    Safe to use from several threads. Nothing is asked any more once ``over`` is set.
 
     Raises, from every method:
         UnaskedError: these credentials may not make the call, or nobody answered.
@@ -80,6 +82,7 @@ class Aws:
         self._clients: dict[str, Any] = {}
         self._lock = threading.Lock()
         self.asked: set[str] = set()
+        self.over = threading.Event()
 
     def ask(self, call: str, **parameters: Any) -> dict[str, Any] | None:
         """Make a call, such as ``ec2:DescribeSubnets``, and return all pages of its answer.
@@ -87,7 +90,7 @@ class Aws:
         None where what the parameters name does not exist.
         """
         service, _, operation = call.partition(":")
-        _require(operation.startswith(AWS_VERBS), call)
+        _require(operation.startswith(AWS_VERBS), call, self.over)
         from botocore import xform_name
         from botocore.exceptions import BotoCoreError, ClientError
 
@@ -127,7 +130,7 @@ class Aws:
                     config=Config(
                         connect_timeout=CONNECT_SECONDS,
                         read_timeout=READ_SECONDS,
-                        retries={"total_max_attempts": 3, "mode": "standard"},
+                        retries={"total_max_attempts": 2, "mode": "standard"},
                     ),
                 )
             return self._clients[service]
@@ -185,6 +188,7 @@ class Google:
         self._http = httpx.Client(timeout=httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS))
         self._lock = threading.Lock()
         self.asked: set[str] = set()
+        self.over = threading.Event()
         try:
             self._credentials, _ = google.auth.default(
                 scopes=["https://www.googleapis.com/auth/cloud-platform.read-only"]
@@ -210,7 +214,8 @@ class Google:
 
     def _send(self, method: str, service: str, path: str, **more: Any) -> dict[str, Any] | None:
         call = f"{method} {service}.googleapis.com/{path}"
-        _require(method == METHOD or (method == "POST" and path.endswith(GOOGLE_TEST)), call)
+        reads = method == METHOD or (method == "POST" and path.endswith(GOOGLE_TEST))
+        _require(reads, call, self.over)
         self.asked.add(service)
         base = self._base.format(service=service)
         headers = {"Authorization": f"Bearer {self.token()}"}
@@ -287,7 +292,11 @@ def _google_error(call: str, response: httpx.Response) -> RailheadError:
 class Kubernetes(kube.Cluster):
     """A cluster, of which objects are read and nothing else."""
 
+    def __init__(self, target: kube.Target) -> None:
+        super().__init__(target)
+        self.over = threading.Event()
+
     def request(self, method: str, path: str, **more: Any) -> Reply:
         """Send a request that reads."""
-        _require(method == METHOD, f"{method} {path}")
+        _require(method == METHOD, f"{method} {path}", self.over)
         return super().request(method, path, **more)

@@ -17,7 +17,7 @@ from railhead.preflight.ledger import Row, ledger, platforms
 
 Verdict = Literal["ok", "failed", "not asked"]
 #: After so long a preflight ends; what has no answer then was not asked.
-SECONDS = 50.0
+SECONDS = 40.0
 _AT_ONCE = 16
 
 
@@ -88,9 +88,10 @@ def preflight(cluster: Cluster, progress: Progress, *, seconds: float = SECONDS)
                 if row.proof == "call"
             }
             wait(asked.values(), timeout=max(0.0, until - time.monotonic()))
+            # What still waits for an answer ends by its own time limit, and asks nothing more.
+            reader.over.set()
             return [_result(row, asked.get(row.id), seconds) for row in rows]
     finally:
-        # What still waits for an answer ends by its own time limit.
         pool.shutdown(wait=False, cancel_futures=True)
 
 

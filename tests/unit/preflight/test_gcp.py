@@ -580,6 +580,7 @@ def test_what_may_not_be_asked_is_no_pass(
     assert "bucket railhead-training-a3-ultra-datasets" in results["names"].text
     assert results["zone"].verdict == "ok"
 
+    reader.over.clear()
     server.answers[TEST] = {"error": {"code": 401, "message": "expired"}}
     with pytest.raises(PrerequisiteError, match="does not accept"):
         run.preflight(shipped(ULTRA), shown.append)

@@ -6,8 +6,10 @@ import ast
 import importlib
 import json
 import re
+import threading
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import botocore.session
 import httpx
@@ -149,7 +151,7 @@ class Sent(Exception):  # noqa: N818 - it is how a test sees that something was 
 )
 def test_google_is_asked_by_get_and_by_a_test_of_rights(method: str, path: str, goes: bool) -> None:
     google = object.__new__(reading.Google)
-    google.__dict__.update(_base="", asked=set(), token=lambda: "t")
+    google.__dict__.update(_base="", asked=set(), over=threading.Event(), token=lambda: "t")
 
     def sent(*_: object, **__: object) -> None:
         raise Sent
@@ -162,9 +164,18 @@ def test_google_is_asked_by_get_and_by_a_test_of_rights(method: str, path: str, 
 @pytest.mark.parametrize("method", ["create", "patch", "delete"])
 def test_clusters_are_only_read(method: str) -> None:
     client = object.__new__(reading.Kubernetes)
+    client.over = threading.Event()
     body: tuple[dict[str, str], ...] = () if method == "delete" else ({},)
     with pytest.raises(RefusedError):
         getattr(client, method)("/api/v1/namespaces", *body)
+
+
+def test_nothing_is_asked_once_it_is_over() -> None:
+    client = object.__new__(reading.Kubernetes)
+    client.over = threading.Event()
+    client.over.set()
+    with pytest.raises(reading.UnaskedError, match="not asked any more"):
+        client.get("/version")
 
 
 @pytest.mark.parametrize(
@@ -211,7 +222,10 @@ def test_a_row_fails_by_one_finding_and_is_unproven_by_one() -> None:
     [(True, ExitCode.OK), (None, ExitCode.UNPROVEN), (False, ExitCode.REFUSED)],
 )
 def test_exit_codes(passed: bool | None, code: ExitCode, monkeypatch: pytest.MonkeyPatch) -> None:
-    asker = Asker(opened=lambda _: nullcontext(), checks=dict(aws.ASKER.checks))
+    asker = Asker(
+        opened=lambda _: nullcontext(SimpleNamespace(over=threading.Event())),
+        checks=dict(aws.ASKER.checks),
+    )
     for name in asker.checks:
         asker.checks[name] = lambda *_: iter([Finding(name="", passed=True, text="fine")])
     asker.checks["zones"] = lambda *_: iter([Finding(name="", passed=passed, text="so it is")])
