@@ -93,6 +93,7 @@ class Aws:
         _require(operation.startswith(AWS_VERBS), call, self.over)
         from botocore import xform_name
         from botocore.exceptions import BotoCoreError, ClientError
+        from botocore.parsers import ResponseParserError
 
         self.asked.add(call)
         method = xform_name(operation)
@@ -107,7 +108,7 @@ class Aws:
             if raised := _aws_error(call, error.response):
                 raise raised from None
             return None
-        except BotoCoreError as error:
+        except (BotoCoreError, ResponseParserError) as error:
             raise _no_answer(call, error) from None
         return answer
 
@@ -227,7 +228,10 @@ class Google:
             return None
         if not response.is_success:
             raise _google_error(call, response)
-        answer: dict[str, Any] = response.json()
+        try:
+            answer: dict[str, Any] = response.json()
+        except ValueError:
+            raise UnaskedError(f"{call}: the answer is not JSON") from None
         return answer
 
     def token(self) -> str:

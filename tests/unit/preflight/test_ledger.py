@@ -15,6 +15,7 @@ import botocore.session
 import httpx
 import pytest
 import yaml
+from botocore.parsers import ResponseParserError
 from typer.testing import CliRunner
 
 from railhead import config
@@ -168,6 +169,25 @@ def test_clusters_are_only_read(method: str) -> None:
     body: tuple[dict[str, str], ...] = () if method == "delete" else ({},)
     with pytest.raises(RefusedError):
         getattr(client, method)("/api/v1/namespaces", *body)
+
+
+def test_what_a_proxy_answers_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def page(*_: object, **__: object) -> None:
+        raise ResponseParserError("Unable to parse response")
+
+    client = SimpleNamespace(can_paginate=lambda _: False, get_caller_identity=page)
+    asker = reading.Aws("us-east-2")
+    monkeypatch.setattr(asker, "_client", lambda _: client)
+    with pytest.raises(reading.UnaskedError, match="no answer"):
+        asker.ask("sts:GetCallerIdentity")
+
+    google = object.__new__(reading.Google)
+    html = SimpleNamespace(request=lambda *_, **__: httpx.Response(200, text="<html>"))
+    google.__dict__.update(
+        _base="", _http=html, asked=set(), over=threading.Event(), token=lambda: "t"
+    )
+    with pytest.raises(reading.UnaskedError, match="not JSON"):
+        google.get("compute", "compute/v1/projects/p")
 
 
 def test_nothing_is_asked_once_it_is_over() -> None:
