@@ -169,7 +169,8 @@ class Connection:
                     response.read()
                     raise self._error(response)
                 yield _lines(response)
-        except httpx.ConnectError as error:
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            # No silence of the other side: nobody has been asked yet.
             raise self._unreachable(error) from None
         except httpx.TransportError as error:
             raise TimeoutError(str(error)) from None
@@ -190,6 +191,13 @@ class Connection:
             remedy = "log in again, or name another kubeconfig or context"
         elif response.status_code == 403 and "forbidden: User" in message:
             remedy = "ask the platform team for this permission"
+        elif "failed calling webhook" in message:
+            remedy = (
+                "the controller behind it does not answer: try again in a minute; the platform "
+                "team sees by `kubectl get pods -A` whether it runs"
+            )
+        elif response.status_code == BUSY or response.status_code >= 500:
+            remedy = "the API server, or what it stands on, is not well: try again in a minute"
         return ApiError(
             status=response.status_code,
             reason=str(status.get("reason") or ""),

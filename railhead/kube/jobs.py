@@ -50,7 +50,8 @@ class Phase(StrEnum):
 class Node:
     """One pod of the gang.
 
-    ``machine`` is empty until the pod is placed, ``finished`` until its container has ended.
+    ``machine`` is empty until the pod is placed, ``since`` until its container runs, and
+    ``finished`` until that has ended.
     """
 
     index: int
@@ -63,6 +64,11 @@ class Node:
     restarts: int
     reason: str
     finished: str = ""
+    since: str = ""
+
+    def runs(self, now: datetime) -> int:
+        """Return the seconds since its container began to run; 0 where that is not known."""
+        return max(0, int((now - _time(self.since)).total_seconds())) if self.since else 0
 
     def to_json(self) -> Object:
         """Return the object that ``--json`` prints."""
@@ -189,6 +195,7 @@ def read_node(pod: Object) -> Node:
         restarts=int((container or {}).get("restartCount") or 0),
         reason=_why(pod, container),
         finished=str((state.get("terminated") or {}).get("finishedAt") or ""),
+        since=str((state.get("running") or {}).get("startedAt") or ""),
     )
 
 

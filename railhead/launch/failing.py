@@ -234,11 +234,13 @@ def silence(
         limit: seconds of silence that are too long.
         prefix: as for :func:`first_failure`.
     """
-    if state.age(now) < limit:
+    # Of this attempt: the one before it, whose node may have been lost, is over.
+    running = min([state.age(now), *(node.runs(now) for node in state.nodes if node.since)])
+    if running < limit:
         return None
     seen = {index: progress.read(lines) for index, lines in tails.items()}
     wrote = {index: entry.silent(now) for index, entry in seen.items() if entry.last is not None}
-    newest = min(wrote.values(), default=state.age(now))
+    newest = min(wrote.values(), default=running)
     mute = [node.index for node in state.nodes if node.started and node.index not in wrote]
     each = state.processes_per_node
     # Many scripts print on one node alone: nothing is wrong while that one prints.

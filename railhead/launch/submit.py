@@ -24,8 +24,9 @@ from railhead.launch.plan import Plan
 POLL_SECONDS = 1.0
 # Between two looks at what is left of a job that is cancelled.
 LEFT_SECONDS = 0.5
-# Reading a cluster's state fails now and then while its API server restarts; a job outlives that.
-PATIENCE_SECONDS = 60.0
+# Reading a cluster's state fails while its API server restarts or is too busy for a handshake; a
+# job outlives that, and so does who follows it.
+PATIENCE_SECONDS = 300.0
 # What a job's object was when it was submitted; annotations hold 256 KiB together
 # (apimachinery pkg/api/validation/objectmeta.go, TotalAnnotationSizeLimitB).
 SUBMITTED = "railhead.dev/submitted"
@@ -202,7 +203,7 @@ def watch(
 
     Raises:
         TimedOutError: it was not finished in time; the job goes on.
-        RailheadError: the cluster could not be asked for a minute.
+        RailheadError: the cluster could not be asked for five minutes.
     """
     namespace, name = job["metadata"]["namespace"], job["metadata"]["name"]
     begin = last_answer = time.monotonic()

@@ -121,6 +121,23 @@ def test_a_job_goes_with_the_stacks_owner_of_jobs(api: Api, run: Any, job_file: 
     assert reference == {"apiVersion": "v1", "kind": "ConfigMap", "name": JOBS_OWNER, "uid": uid}
 
 
+@pytest.mark.parametrize(
+    ("status", "words", "remedy"),
+    [
+        (500, 'failed calling webhook "validator.trainjob"', "the controller behind it"),
+        (504, "etcdserver: request timed out", "the API server, or what it stands on"),
+    ],
+)
+def test_an_answer_of_the_server_has_a_remedy(
+    api: Api, run: Any, job_file: Path, status: int, words: str, remedy: str
+) -> None:
+    api.refusals[("POST", world.JOBS)] = (status, words)
+    code, _, err = run("launch", job_file)
+    assert code == ExitCode.REFUSED
+    assert words in err
+    assert f"fix: {remedy}" in err
+
+
 def test_files_of_a_killed_launch_are_replaced(api: Api, run: Any, job_file: Path) -> None:
     labels = {"railhead.dev/job": "demo"}
     api.put(FILES.rsplit("/", 1)[0], {"metadata": {"name": "demo-files", "labels": labels}})

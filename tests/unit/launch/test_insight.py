@@ -898,6 +898,16 @@ def test_silent_ranks(
     assert seen == expected
 
 
+def test_silence_is_counted_from_this_attempts_start() -> None:
+    began = (NOW - timedelta(seconds=40)).isoformat()
+    nodes = [replace(NODE, since=began), replace(NODE, index=1, since=began)]
+    old = state_of(*nodes, age=4000)
+    assert failing.silence(old, {0: [], 1: []}, NOW, limit=300, prefix=PREFIX) is None
+    result = failing.silence(old, {0: [], 1: []}, NOW, limit=30, prefix=PREFIX)
+    assert result is not None
+    assert (result.seconds, result.others) == (None, 40)
+
+
 def test_first_of_processes_with_one_time_is_named() -> None:
     lines = lines_of((400, 1), (400, 0), (350, 2))
     result = failing.silence(state_of(NODE, processes=3), {0: lines}, NOW, limit=300, prefix=PREFIX)
