@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from railhead.base.names import TRAINER_CONTAINER, TRAINER_JOB
+from railhead.base.programs import program
 
 if TYPE_CHECKING:
     from railhead.catalog.versions import Combination
@@ -21,10 +22,15 @@ if TYPE_CHECKING:
 NODE_RANK = "RAILHEAD_NODE_RANK"
 #: A pod's variable with the number of its gang's pods.
 NODES = "RAILHEAD_NODES"
-#: What travels with a job: :func:`railhead.base.programs.program`.
+#: Programs of frameworks: :func:`railhead.base.programs.program`.
 PROGRAMS = "railhead.framework.programs"
 #: What Trainer's own policies take (v2.1.0, pkg/constants), and so everything here.
 PORT = 29500
+
+
+def starter_key(name: str) -> str:
+    """Return the name that a starter has among the pods' programs: no module's that it imports."""
+    return f"start_{name}"
 
 
 class Expanded(str):
@@ -41,11 +47,13 @@ class Gang:
         job: the job's name.
         hosts: the DNS name of each pod, in the order of their numbers.
         processes: what each of them starts.
+        programs: the directory in which they have frameworks' programs; empty if they have none.
     """
 
     job: str
     hosts: tuple[str, ...]
     processes: int
+    programs: str = ""
 
     @property
     def nodes(self) -> int:
@@ -85,6 +93,7 @@ class Framework(ABC):
             trains in another world than the one that was asked for.
         process_prefix: a regular expression that matches the start of a process' log lines; its
             group is the process' number on its node. None if lines have no such start.
+        starter: the program that starts a pod's processes, which runtimes bring; empty without.
         set_by_job: variables of the rendezvous that the job itself must set, as no policy of
             Trainer's does; launch sets them.
         carries: whether its runtimes set so little that jobs of other frameworks run on them.
@@ -112,6 +121,7 @@ class Framework(ABC):
     alone: str | None = None
     python: Mapping[str, str] = field(default_factory=dict)
     process_prefix: str | None = None
+    starter: str = ""
     set_by_job: tuple[str, ...] = ()
     carries: bool = False
     one_process: bool = False
@@ -159,6 +169,12 @@ class Framework(ABC):
         """Return the command of each pod for a job's words; adds the launcher to a Python file."""
         del gang
         return ("python3", *words) if words[0].endswith(".py") else tuple(words)
+
+    def started(self, gang: Gang) -> tuple[str, ...]:
+        """Return the words that run ``starter``; its text travels where pods have no programs."""
+        if gang.programs:
+            return ("python3", f"{gang.programs}/{starter_key(self.starter)}")
+        return ("python3", "-c", program(PROGRAMS, self.starter))
 
     def proving(self, program: str) -> tuple[str, ...] | None:
         """Return the command of each pod that runs a Python file in the job's world first.

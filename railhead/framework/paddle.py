@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from railhead.base.programs import program
-from railhead.framework.base import NODE_RANK, NODES, PROGRAMS, Framework, Gang
+from railhead.framework.base import NODE_RANK, NODES, Framework, Gang
 
 if TYPE_CHECKING:
     from railhead.catalog.versions import Combination
@@ -50,12 +49,11 @@ class Paddle(Framework):
 
         See :mod:`railhead.framework.programs.paddle`.
         """
-        del gang
         if words[0] in ("python", "python3") and tuple(words[1:3]) == _LAUNCH:
             words = words[3:]
         elif not words[0].endswith(".py"):
             return tuple(words)
-        return ("python3", "-c", program(PROGRAMS, "paddle.py"), *words)
+        return (*self.started(gang), *words)
 
 
 _WIRED = (
@@ -69,6 +67,7 @@ _WIRED = (
 FRAMEWORK = Paddle(
     name="paddle",
     launcher="paddle.distributed.launch",
+    starter="paddle.py",
     rendezvous=(NODE_RANK, NODES, *_WIRED),
     set_by_job=(NODES, *_WIRED),
     per_process=(

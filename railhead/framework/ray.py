@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from railhead.base.programs import program
-from railhead.framework.base import NODE_RANK, NODES, PROGRAMS, Framework, Gang
+from railhead.framework.base import NODE_RANK, NODES, Framework, Gang
 
 if TYPE_CHECKING:
     from railhead.catalog.versions import Combination
@@ -41,7 +40,7 @@ class Ray(Framework):
 
         See :mod:`railhead.framework.programs.ray`.
         """
-        return ("python3", "-c", program(PROGRAMS, "ray.py"), *super().start(words, gang))
+        return (*self.started(gang), *super().start(words, gang))
 
 
 _WIRED = ("RAY_ADDRESS", "RAY_HEAD", "RAY_PORT")
@@ -49,6 +48,7 @@ _WIRED = ("RAY_ADDRESS", "RAY_HEAD", "RAY_PORT")
 FRAMEWORK = Ray(
     name="ray",
     launcher="ray start",
+    starter="ray.py",
     rendezvous=(NODE_RANK, NODES, *_WIRED),
     set_by_job=(NODES, *_WIRED),
     per_process=(),

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from railhead.contract import ClusterContract
-    from railhead.kube.client import Cluster
+    from railhead.kube.client import Cluster, Object
     from railhead.kube.jobs import JobState
     from railhead.launch.insight import Insight
     from railhead.launch.job import JobFile, Payload
-    from railhead.launch.logs.stream import Gang, Line
+    from railhead.launch.logs.stream import Gang, Line, Selection
     from railhead.launch.plan import Plan
 
 JOB_FILE_EXAMPLE = """\
@@ -534,8 +534,7 @@ def logs(
     Exits 0 when the logs were read, whatever became of the job; 5 when there is no such job.
     """
     from railhead.kube.published import process_prefix
-    from railhead.launch import submit
-    from railhead.launch.logs import kept, past, stream
+    from railhead.launch.logs import past, stream
 
     shape: Callable[[Line], str] = str
     if as_json or timestamps:
@@ -568,33 +567,48 @@ def logs(
             return
         prefix = None if rank is None else process_prefix(cluster, now.runtime)
         selection = stream.select(now, rank=rank, node=node, prefix=prefix)
-        if not follow:
-            for line in stream.read(cluster, now, selection, tail=tail, merged=together):
-                show(line)
-            if not now.nodes:
-                say(f"{name} has no pods: {now.phase.value} {now.detail}".rstrip())
-                say(f"`railhead logs {name} --previous` has those of pods that are gone")
+        if follow:
+            _follow(cluster, job, now, selection, tail, shape)
             return
-        progress = Progress(name=name, text=shape)
-        gang = stream.Gang(
-            cluster,
-            namespace=now.namespace,
-            selection=selection,
-            tail=tail,
-            keep=kept.folder(now.namespace, now.name, now.uid),
+        for line in stream.read(cluster, now, selection, tail=tail, merged=together):
+            show(line)
+        if not now.nodes:
+            say(f"{name} has no pods: {now.phase.value} {now.detail}".rstrip())
+            say(f"`railhead logs {name} --previous` has those of pods that are gone")
+
+
+def _follow(
+    cluster: Cluster,
+    job: Object,
+    now: JobState,
+    selection: Selection,
+    tail: int | None,
+    shape: Callable[[Line], str],
+) -> None:
+    """Print a job's lines as they come, until it has finished or is gone."""
+    from railhead.launch import submit
+    from railhead.launch.logs import kept, stream
+
+    progress = Progress(name=now.name, text=shape)
+    gang = stream.Gang(
+        cluster,
+        namespace=now.namespace,
+        selection=selection,
+        tail=tail,
+        keep=kept.folder(now.namespace, now.name, now.uid),
+    )
+    try:
+        last = stream.print_states(
+            gang,
+            submit.watch(cluster, job),
+            line=progress.line,
+            changed=progress.changed,
         )
-        try:
-            last = stream.print_states(
-                gang,
-                submit.watch(cluster, job),
-                line=progress.line,
-                changed=progress.changed,
-            )
-        finally:
-            progress.close()
-            _unread(gang)
-        if last is None or not last.phase.finished:
-            say(f"{name} was deleted")
+    finally:
+        progress.close()
+        _unread(gang)
+    if last is None or not last.phase.finished:
+        say(f"{now.name} was deleted")
 
 
 def _previous(

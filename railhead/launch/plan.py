@@ -121,8 +121,13 @@ class Plan:
         return self.pool.gpu_resource
 
 
-def complete_resources(runtime: Runtime, share: Share) -> dict[str, dict[str, str]]:
-    """Return the runtime's own resources with these devices in place of its own."""
+def complete_resources(
+    runtime: Runtime, share: Share, *, stand_in: bool = False
+) -> dict[str, dict[str, str]]:
+    """Return the runtime's own resources with these devices in place of its own.
+
+    Memory goes with GPUs, but not where they are stand-ins.
+    """
     result: dict[str, dict[str, str]] = {}
     for side in ("requests", "limits"):
         own = (runtime.trainer.get("resources") or {}).get(side) or {}
@@ -130,7 +135,7 @@ def complete_resources(runtime: Runtime, share: Share) -> dict[str, dict[str, st
         # Extended resources must be equal on both sides (core validation).
         result[side] = dict(sorted((plain | share.requests).items()))
     limit = result["limits"].get("memory")
-    if limit and share.gpus != runtime.gpus_per_node:
+    if limit and share.gpus != runtime.gpus_per_node and not stand_in:
         result["limits"]["memory"] = _memory_limit(runtime, share, limit)
     return result
 
@@ -275,7 +280,7 @@ def _started(
     if framework is None:
         return words, {}, None
     pods = (f"{job.name}-{runtime.replicated_job}-0-{i}.{job.name}" for i in range(job.nodes))
-    gang = Gang(job=job.name, hosts=tuple(pods), processes=processes)
+    gang = Gang(job=job.name, hosts=tuple(pods), processes=processes, programs=runtime.programs)
     _check_framework(framework, words, gang, choice.share.gpus)
     every = framework.wiring(gang) | {NODES: str(job.nodes)}
     wiring = {name: value for name, value in every.items() if name in runtime.told}
@@ -325,7 +330,7 @@ def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContrac
         command=command,
         env={name: value for name, value in env.items() if name not in wiring},
         files=files,
-        resources=complete_resources(runtime, share),
+        resources=complete_resources(runtime, share, stand_in=contract.stand_in),
         resized=resized,
         placement_field=choice.placement_field,
         checkpoint_claim=checkpoint.claim if checkpoint else None,

@@ -9,6 +9,9 @@ from typing import Any
 from railhead.base.programs import program
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.mode import NicClaim
+from railhead.framework import FRAMEWORKS
+from railhead.framework.base import PROGRAMS as STARTERS
+from railhead.framework.base import starter_key
 from railhead.machines import MACHINES
 from railhead.model.cluster import Cluster
 from railhead.resolve.access import Access, namespace_access
@@ -55,6 +58,9 @@ def namespaces(cluster: Cluster, runtimes: Sequence[ResolvedRuntime]) -> tuple[N
     """Return the stack's training namespaces, in its order."""
     claims, profile = nic_claims(cluster, runtimes), nccl_profile(cluster)
     profile |= {name: program(_PROGRAMS, name) for name in ("keep.py", "probe.py")}
+    # Of all frameworks: a runtime carries others than its own.
+    starters = [row.starter for row in FRAMEWORKS.values() if row.starter]
+    profile |= {starter_key(name): program(STARTERS, name) for name in starters}
     for runtime in runtimes:
         profile |= {python_key(path): text for path, text in runtime.framework.python.items()}
     around = fences(cluster)

@@ -105,6 +105,13 @@ def test_output_goes_to_both_places(pod: Pod) -> None:
     assert json.loads((pod.run / keep.ABOUT).read_text()) == ABOUT
 
 
+def test_command_starts_where_the_program_is_not(pod: Pod) -> None:
+    words = pod.words("echo", "$HOME", "a b")
+    words[3] = str(pod.claim / "keep.py")
+    done = subprocess.run(words, env=pod.env, capture_output=True, check=True)
+    assert (done.stdout, done.stderr) == (b"$HOME a b\n", b"")
+
+
 def test_job_keeps_its_words_variables_and_standard_input(pod: Pod) -> None:
     script = (
         "import json, os, sys\n"

@@ -11,7 +11,7 @@ from railhead.base.errors import InputError, PrerequisiteError
 from railhead.contract import ClusterContract, Switch
 from railhead.framework.torch import FRAMEWORK as TORCH
 from railhead.launch.job import Payload, parse_job
-from railhead.launch.plan import Plan, make_plan
+from railhead.launch.plan import Plan, complete_resources, make_plan
 from tests.unit.launch.conftest import CONTRACT, JOB
 
 
@@ -48,6 +48,14 @@ def test_where_what_a_job_prints_is_kept_is_its_own_choice() -> None:
     assert plan(sets=("logs=bare",)).keeping == ()
 
 
+def test_stack_without_programs_keeps_no_logs_and_says_it() -> None:
+    """An earlier stack's ConfigMap has no program to start."""
+    older = CONTRACT.runtimes[0].model_copy(update={"programs": ""})
+    made = plan(contract=CONTRACT.model_copy(update={"runtimes": (older,)}))
+    assert (made.keeping, made.logs_claim, len(made.notes)) == ((), "", 1)
+    assert "logs last as long as the pods" in made.notes[0]
+
+
 def test_a_job_that_takes_what_its_runtime_gives_resizes_nothing() -> None:
     assert not plan().resized
     assert plan(sets=("gpus_per_node=2",)).resized
@@ -66,6 +74,19 @@ def test_resources_are_complete_since_trainer_replaces_them() -> None:
     }
     assert "several of this job's nodes may share one machine" in made.notes[0]
     assert not plan(sets=("gpus_per_node=2", "nodes=1", "processes_per_node=2")).notes
+
+
+@pytest.mark.parametrize(
+    ("gpus", "stand_in", "limit"),
+    [(8, False, "64Gi"), (2, False, "16384Mi"), (1, False, "12Gi"), (1, True, "64Gi")],
+)
+def test_memory_limit_goes_with_the_gpus(gpus: int, stand_in: bool, limit: str) -> None:
+    runtime = CONTRACT.runtimes[0].model_copy(deep=True)
+    blocks = runtime.trainer["resources"]
+    blocks["requests"]["memory"], blocks["limits"] = "12Gi", {"memory": "64Gi"}
+    share = next(share for share in runtime.shares if share.gpus == gpus)
+    made = complete_resources(runtime, share, stand_in=stand_in)
+    assert made["limits"]["memory"] == limit
 
 
 def test_defaults_come_from_the_runtime() -> None:

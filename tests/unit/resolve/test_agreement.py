@@ -144,7 +144,8 @@ def check_devices(cluster: Cluster, runtime: ResolvedRuntime, plan: Plan, pod: O
 def check_memory(runtime: ResolvedRuntime, plan: Plan, request: str, limit: str) -> None:
     """Compare the limit with what goes with the GPUs, of which daemons keep a part."""
     _, gib = runtime.pool.schedulable_resources
-    part = Decimal(gib << 30) * plan.gpus_per_node / runtime.machine.gpus
+    gpus = runtime.gpus if runtime.machine.stand_in else plan.gpus_per_node
+    part = Decimal(gib << 30) * gpus / runtime.machine.gpus
     assert parse(request) <= parse(limit) <= max(parse(request), part * Decimal("0.95"))
 
 
