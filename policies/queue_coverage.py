@@ -83,34 +83,20 @@ def _of_contract(planned: PlannedObject) -> set[str]:
     return set(contract.device_resources)
 
 
+class _HiddenError(Exception):
+    """A part of a queue that is not known before the update; its path is the only argument."""
+
+
 def _queue(planned: PlannedObject, wanted: Mapping[str, str]) -> Iterator[str]:
+    """Yield a message for each resource that a queue omits, or for the part that hides it."""
     if at(planned.body, "metadata", "annotations", DEVICE_FREE) == "true":
         return
     spec = planned.body.get("spec")
-    if spec is UNKNOWN:
-        yield _unjudged(planned, "spec")
+    try:
+        covered = _covered(spec)
+    except _HiddenError as hidden:
+        yield _unjudged(planned, str(hidden))
         return
-    covered: dict[str, list[Any]] = {}
-    for path, group in rows(spec or {}, "resourceGroups", "spec"):
-        names: Any = group if group is UNKNOWN else group.get("coveredResources")
-        if names is UNKNOWN or UNKNOWN in (names or []):
-            yield _unjudged(planned, f"{path}.coveredResources")
-            return
-        for name in names or []:
-            covered[name] = []
-        for where, flavor in rows(group, "flavors", path):
-            if flavor is UNKNOWN or flavor.get("resources") is UNKNOWN:
-                yield _unjudged(planned, where)
-                return
-            for _, row in rows(flavor, "resources", "") if isinstance(flavor, dict) else ():
-                if row is UNKNOWN or (
-                    isinstance(row, dict) and UNKNOWN in (row.get("name"), row.get("nominalQuota"))
-                ):
-                    yield _unjudged(planned, f"{path}.flavors[].resources[].nominalQuota")
-                    return
-                if isinstance(row, dict):
-                    quota = row.get("nominalQuota")
-                    covered.setdefault(str(row.get("name")), []).append(quota)
     borrows = bool(at(spec, "cohortName") or at(spec, "cohort"))
     for resource, by in wanted.items():
         if resource not in covered:
@@ -125,6 +111,36 @@ def _queue(planned: PlannedObject, wanted: Mapping[str, str]) -> Iterator[str]:
                 f"{planned.label}: the nominalQuota of {resource!r} is 0 in every flavor and the "
                 f"queue borrows from no cohort, while {by} requests it: set what the nodes have"
             )
+
+
+def _covered(spec: Any) -> dict[str, list[Any]]:
+    """Return resource -> its quotas in all flavors of a ClusterQueue's spec.
+
+    Raises:
+        _HiddenError: a part of it is not known.
+    """
+    if spec is UNKNOWN:
+        raise _HiddenError("spec")
+    covered: dict[str, list[Any]] = {}
+    for path, group in rows(spec or {}, "resourceGroups", "spec"):
+        names: Any = group if group is UNKNOWN else group.get("coveredResources")
+        if names is UNKNOWN or UNKNOWN in (names or []):
+            raise _HiddenError(f"{path}.coveredResources")
+        covered |= {name: [] for name in names or []}
+        for where, flavor in rows(group, "flavors", path):
+            for name, quota in _quotas(where, flavor):
+                covered.setdefault(name, []).append(quota)
+    return covered
+
+
+def _quotas(path: str, flavor: Any) -> Iterator[tuple[str, Any]]:
+    """Yield (resource, quota) of one flavor of a queue."""
+    if flavor is UNKNOWN or flavor.get("resources") is UNKNOWN:
+        raise _HiddenError(path)
+    for _, row in rows(flavor, "resources", path):
+        if row is UNKNOWN or UNKNOWN in (row.get("name"), row.get("nominalQuota")):
+            raise _HiddenError(f"{path}.resources[].nominalQuota")
+        yield str(row.get("name")), row.get("nominalQuota")
 
 
 def _unjudged(planned: PlannedObject, path: str) -> str:

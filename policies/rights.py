@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from railhead.base.rbac import POWERS, TAKES_ALL
 from railhead.contract import NAMESPACE
 from railhead.policies import documents
 from railhead.policies.clouds import CloudResource
@@ -30,13 +31,6 @@ _GCP = frozenset(
         "roles/resourcemanager.projectIamAdmin",
     }
 )
-# Rights in the cluster that give others', by their verbs: resource -> what its holder can do.
-_READS = frozenset({"get", "list", "watch"})
-_GIVES_OTHERS: Mapping[str, tuple[frozenset[str], str]] = {
-    "secrets": (_READS, "reads every token and key there"),
-    "nodes/proxy": (_READS | {"create"}, "runs commands in any pod of a node, past admission"),
-    "serviceaccounts/token": (frozenset({"create"}), "takes the token of any account there"),
-}
 _CLUSTER_ROLES = frozenset({"cluster-admin", "admin", "edit"})
 _EVERYBODY = frozenset(
     {
@@ -46,8 +40,6 @@ _EVERYBODY = frozenset(
         "system:unauthenticated",
     }
 )
-# These verbs let their holder take all other rights (kubernetes, rbac good practices).
-_TAKES_MORE = frozenset({"bind", "escalate", "impersonate"})
 
 
 def of_cloud(resource: CloudResource) -> Iterator[str]:
@@ -153,7 +145,7 @@ def _rule(planned: PlannedObject, path: str, rule: Any) -> Iterator[str]:
         value: Any = rule if rule is UNKNOWN else rule.get(key)
         if value is UNKNOWN or (isinstance(value, list) and UNKNOWN in value):
             yield _unjudged(planned.label, f"{path}.{key}")
-        elif key == "verbs" and (more := _TAKES_MORE & set(value or ())):
+        elif key == "verbs" and (more := TAKES_ALL & set(value or ())):
             yield (
                 f"{planned.label}: {path}.verbs has {sorted(more)}, by which its holder takes "
                 "every other right: list what is meant"
@@ -173,11 +165,12 @@ def _others(planned: PlannedObject, path: str, rule: Any) -> Iterator[str]:
     # `_rule` reports those that are not known.
     if UNKNOWN in (verbs, resources):
         return
-    for resource, (taking, what) in _GIVES_OTHERS.items():
-        if resource in resources and any(verb in taking for verb in verbs):
+    for power in POWERS:
+        given = [name for name in power.resources if name in resources]
+        if power.others and given and any(verb in power.verbs for verb in verbs):
             yield (
-                f"{planned.label}: {path} gives {resource}, by which its holder {what}: name "
-                "them in resourceNames, or leave it out"
+                f"{planned.label}: {path} gives {given[0]}, by which its holder can {power.can}: "
+                "name them in resourceNames, or leave it out"
             )
 
 

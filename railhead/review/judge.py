@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from railhead.review import rights
+from railhead.review.added import ADDED
 from railhead.review.compare import Change, Planned, lost_order
 from railhead.review.gone import gone, size
 from railhead.review.judged import Judged
@@ -42,6 +43,8 @@ def judged(
     if type_.startswith("kubernetes:"):
         for rule in BY_KIND.get(kind, ()):
             results += rule(change, code=code)
+        if added := ADDED.get(kind):
+            results += added(change, code=code)
         if not BY_KIND.get(kind):
             results += _other(change, code=code)
     results += fields(change)

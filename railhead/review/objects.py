@@ -469,7 +469,7 @@ def _value(path: str, was: Any, now: Any, *, code: bool) -> Judged:
 
 
 Rule = Callable[..., Iterator[Judged]]
-_WORKLOADS = ("DaemonSet", "Deployment", "StatefulSet", "Job", "CronJob", "Pod", "ReplicaSet")
+WORKLOADS = ("DaemonSet", "Deployment", "StatefulSet", "Job", "CronJob", "Pod", "ReplicaSet")
 BY_KIND: Mapping[str, tuple[Rule, ...]] = {
     "NetworkPolicy": (network_policies,),
     "ValidatingAdmissionPolicy": (guards,),
@@ -488,5 +488,5 @@ BY_KIND: Mapping[str, tuple[Rule, ...]] = {
     "ClusterRole": (lambda change, **_: rights.roles(change),),
     "RoleBinding": (rights.bindings,),
     "ClusterRoleBinding": (rights.bindings,),
-    **dict.fromkeys(_WORKLOADS, (pods,)),
+    **dict.fromkeys(WORKLOADS, (pods,)),
 }

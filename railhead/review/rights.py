@@ -6,43 +6,11 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
+from railhead.base.rbac import POWERS, TAKES_ALL, WRITES
 from railhead.review.compare import Change
 from railhead.review.judged import Judged
 from railhead.review.model import Level
 from railhead.review.rows import several
-
-_WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection", "*"})
-_READS = frozenset({"get", "list", "watch", "*"})
-_RBAC = ("roles", "clusterroles", "rolebindings", "clusterrolebindings")
-_WEBHOOKS = ("validatingwebhookconfigurations", "mutatingwebhookconfigurations")
-_GUARDS = (
-    "validatingadmissionpolicies",
-    "validatingadmissionpolicybindings",
-    "mutatingadmissionpolicies",
-    "mutatingadmissionpolicybindings",
-    "networkpolicies",
-    "resourcequotas",
-    "limitranges",
-)
-_QUEUES = ("clusterqueues", "cohorts", "localqueues", "resourceflavors", "workloads")
-# (verbs, resources, what its holder can do)
-_GRAVE: tuple[tuple[frozenset[str], tuple[str, ...], str], ...] = (
-    (_READS, ("secrets",), "read every token and key there"),
-    (_WRITES | _READS, ("nodes/proxy",), "run commands in any pod of the nodes, past admission"),
-    (_WRITES, ("serviceaccounts/token",), "take the token of any account there"),
-    (_WRITES, _RBAC, "give itself any other right"),
-    (_WRITES, _WEBHOOKS, "switch off checks of the API server"),
-    (_WRITES, _GUARDS, "switch off the guards, the network policies or the limits"),
-    (_WRITES, _QUEUES, "give itself quota, or take it from others"),
-    (
-        frozenset({"delete", "deletecollection", "*"}),
-        ("persistentvolumeclaims", "persistentvolumes", "namespaces", "storageclasses"),
-        "delete checkpoints",
-    ),
-    (_WRITES, ("nodes", "nodes/status"), "change or drain nodes under running jobs"),
-    (_WRITES, ("pods/exec", "pods/attach"), "run commands in others' pods"),
-)
-_TAKES_ALL = frozenset({"*", "escalate", "bind", "impersonate"})
 
 
 def _triples(inputs: Mapping[str, Any]) -> set[tuple[str, str, str]]:
@@ -64,7 +32,7 @@ def roles(change: Change) -> Iterator[Judged]:
         reasons = sorted({why for row in gained for why in _grave(row)})
         if reasons:
             yield Judged("refuse", "rights", f"gains {listed}: its holder can {reasons[0]}")
-        elif any(verb in _WRITES for _, _, verb in gained):
+        elif any(verb in WRITES for _, _, verb in gained):
             yield Judged("ask", "rights", f"gains {listed}")
         else:
             yield Judged("note", "rights", f"gains {listed}")
@@ -79,11 +47,11 @@ def roles(change: Change) -> Iterator[Judged]:
 
 def _grave(row: tuple[str, str, str]) -> Iterator[str]:
     _, resource, verb = row
-    if verb in _TAKES_ALL:
+    if verb == "*" or verb in TAKES_ALL:
         yield "take every other right"
-    for verbs, names, why in _GRAVE:
-        if verb in verbs and (resource in names or resource == "*"):
-            yield why
+    for power in POWERS:
+        if verb in ("*", *power.verbs) and (resource in power.resources or resource == "*"):
+            yield power.can
 
 
 def _listed(rows: set[tuple[str, str, str]]) -> str:

@@ -302,7 +302,7 @@ FIRST_BAD_CODE = (
     added(
         "a webhook for every pod",
         _LOOK,
-        "webhook",
+        "is asked about all",
         """k8s.admissionregistration.v1.MutatingWebhookConfiguration(
     "injector", metadata={"name": "injector"}, webhooks=[{
         "name": "injector.example.com", "failurePolicy": "Fail", "sideEffects": "None",
@@ -415,10 +415,11 @@ FIRST_GOOD = (
     ),
     stack("room for two more system nodes", GOOD, "", ("max_nodes: 6", "max_nodes: 8")),
     stack("longer backups", GOOD, "", ("backup_days: 7", "backup_days: 30")),
+    # Meant as a good one; GKE recreates nodes for it (gcloud node-pools update, --labels).
     stack(
         "a cost label on GKE",
-        _FINE,
-        "",
+        BAD,
+        "replaced one after the other",
         ("        team: research\n", "        team: research\n        cost-center: c-1234\n"),
         of=GKE,
     ),
@@ -596,4 +597,264 @@ FIRST_GOOD = (
 pulumi.export("grafana_url", "https://grafana.example.com")""",
     ),
 )
-STRANGERS = (*FIRST_BAD_STACKS, *FIRST_BAD_CODE, *FIRST_GOOD)
+#: Of other kinds than the first.
+SECOND_BAD = (
+    stack(
+        "NFS of the old server",
+        _LOOK,
+        "nfs",
+        ("share: /export/training", "share: /export/old"),
+        of=ROCE,
+    ),
+    stack(
+        "drivers upgraded by themselves",
+        _LOOK,
+        "upgrade",
+        ("upgrade: manual", "upgrade: auto"),
+        of=ROCE,
+    ),
+    stack("one more function a NIC", _LOOK, "vfs", ("vfs: 1", "vfs: 4"), of=IB),
+    stack(
+        "functions that are shared",
+        _LOOK,
+        "rdma",
+        ("rdma_mode: exclusive", "rdma_mode: shared"),
+        of=IB,
+    ),
+    stack(
+        "a namespace dropped",
+        BAD,
+        "research",
+        ("      - training\n      - research\n", "      - training\n"),
+        (
+            "      - name: research\n        namespace: research\n"
+            "        cluster_queue: training\n        pools:\n          - h100\n",
+            "",
+        ),
+        (
+            "      - name: checkpoints\n        namespace: research\n"
+            "        storage_class: lustre\n        size: 20Ti\n"
+            "        mount_path: /checkpoints\n",
+            "",
+        ),
+        of=IB,
+    ),
+    stack(
+        "an audit log for a week",
+        _LOOK,
+        "log",
+        ('    kubernetes: "1.35"\n', '    kubernetes: "1.35"\n      log_retention_days: 7\n'),
+    ),
+    stack(
+        "a smaller share for training",
+        _LOOK,
+        "training",
+        ("nodes: 12 # promised", "nodes: 6 # promised"),
+        of=ROCE,
+    ),
+    stack(
+        "nothing is lent",
+        _LOOK,
+        "lend",
+        (
+            "            lend: 8 # of these, while they are idle; they come back by preemption\n",
+            "            lend: 0\n",
+        ),
+        of=ROCE,
+    ),
+    stack(
+        "a team gone",
+        BAD,
+        "research",
+        ("        borrow: 8", "        borrow: 8"),
+        (
+            "      - name: research\n        namespaces: [research]\n"
+            "        leads: [research-leads]\n        researchers: [research]\n"
+            "        shares:\n          - pool: h200\n            nodes: 4\n"
+            "            borrow: 8 # at the most, beside its own four\n"
+            "        # Of its jobs that name none: what is borrowed is given back first here.\n"
+            "        priority: spare\n",
+            "",
+        ),
+        (
+            "      - name: checkpoints\n        namespace: research\n"
+            "        storage_class: nfs\n        size: 20Ti\n"
+            "        mount_path: /checkpoints\n",
+            "",
+        ),
+        of=ROCE,
+    ),
+    code(
+        "pods see nodes' credentials",
+        BAD,
+        "credential",
+        "railhead/platform/aws/template.py",
+        ('"http_put_response_hop_limit": 1', '"http_put_response_hop_limit": 2'),
+    ),
+    code(
+        "Lustre takes no backup's tags",
+        _LOOK,
+        "tags",
+        "components/aws/file_systems.py",
+        ("copy_tags_to_backups=True", "copy_tags_to_backups=False"),
+    ),
+    code(
+        "anonymous drivers",
+        _LOOK,
+        "Condition",
+        "components/aws/file_systems.py",
+        (
+            '                "Condition": {"StringEquals": {f"aws:ResourceTag/{mark}": "true"}},\n',
+            "",
+        ),
+    ),
+    added(
+        "a notebook that keeps GPUs",
+        _LOOK,
+        "nvidia.com/gpu",
+        """k8s.apps.v1.Deployment("nb",
+    metadata={"name": "nb", "namespace": "tools"}, spec={"replicas": 2,
+    "selector": {"matchLabels": {"app": "nb"}},
+    "template": {"metadata": {"labels": {"app": "nb"}}, "spec": {"containers": [
+        {"name": "nb", "image": "registry.example.com/nb:1.0",
+         "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}})""",
+    ),
+    added(
+        "a way in from the internet",
+        _LOOK,
+        "outside",
+        """k8s.networking.v1.Ingress("board",
+    metadata={"name": "board", "namespace": "training"}, spec={"rules": [{"host": "b.example.com",
+    "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": {"service": {
+        "name": "board", "port": {"number": 80}}}}]}}]})""",
+    ),
+    added(
+        "CI that may take every role",
+        BAD,
+        "PassRole",
+        """aws.iam.Policy("ci", policy=json.dumps({
+    "Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": ["iam:PassRole",
+    "ec2:RunInstances"], "Resource": "*"}]}))""",
+    ),
+    added(
+        "an account that makes tokens",
+        BAD,
+        "token",
+        """k8s.rbac.v1.ClusterRole("ci",
+    metadata={"name": "ci"}, rules=[{"apiGroups": [""], "resources": ["serviceaccounts/token"],
+    "verbs": ["create"]}])""",
+    ),
+    added(
+        "a network for all pods",
+        BAD,
+        "every port",
+        """k8s.networking.v1.NetworkPolicy("all",
+    metadata={"name": "all", "namespace": "training"}, spec={"podSelector": {},
+    "policyTypes": ["Ingress", "Egress"], "ingress": [{}], "egress": [{}]})""",
+    ),
+    added(
+        "a block that is bought",
+        BAD,
+        "paid",
+        """aws.ec2.CapacityBlockReservation("more",
+    capacity_block_offering_id="cb-0a1b2c3d4e5f60718", instance_platform="Linux/UNIX")""",
+    ),
+)
+SECOND_GOOD = (
+    stack(
+        "a longer wait for images",
+        GOOD,
+        "",
+        ("    ready_timeout_seconds: 1800", "    ready_timeout_seconds: 3600"),
+    ),
+    stack(
+        "a second network of the offices",
+        _FINE,
+        "",
+        (
+            "          - 203.0.113.0/24\n",
+            "          - 203.0.113.0/24\n          - 198.51.100.0/24\n",
+        ),
+        of=BLOCK,
+    ),
+    stack("more shared memory", GOOD, "", ("shared_memory: 256Gi", "shared_memory: 512Gi"), of=IB),
+    stack("a larger claim on InfiniBand", GOOD, "", ("size: 200Ti", "size: 300Ti"), of=IB),
+    stack("a longer save on RoCE", GOOD, "", ("grace_seconds: 120", "grace_seconds: 240"), of=ROCE),
+    stack(
+        "research weighs as much",
+        _FINE,
+        "",
+        ("        weight: 2\n", "        weight: 3\n"),
+        of=ROCE,
+    ),
+    stack("more system nodes at most", GOOD, "", ("max_nodes: 6", "max_nodes: 9"), of=GKE),
+    stack(
+        "one more prefix to read",
+        _FINE,
+        "",
+        (
+            "            - name: acme-datasets\n",
+            "            - name: acme-datasets\n            - name: acme-public\n",
+        ),
+    ),
+    code(
+        "a clearer error",
+        GOOD,
+        "",
+        "components/gcp/gke_cluster.py",
+        ("GKE gave the cluster no DNS endpoint", "GKE made the cluster without a DNS endpoint"),
+        of=GKE,
+    ),
+    code(
+        "an unused import gone",
+        GOOD,
+        "",
+        "components/aws/job_access.py",
+        ("# A large object goes up in parts, and what was begun is taken back.\n", ""),
+    ),
+    added("a queue for alarms", GOOD, "", """aws.sqs.Queue("alarms", name="gpu-alarms")"""),
+    added(
+        "a monitor of pods",
+        GOOD,
+        "",
+        """k8s.apiextensions.CustomResource("dcgm",
+    api_version="monitoring.coreos.com/v1", kind="PodMonitor",
+    metadata={"name": "dcgm", "namespace": "tools"},
+    spec={"selector": {"matchLabels": {"app": "dcgm"}}, "podMetricsEndpoints": [{"port": "m"}]})""",
+    ),
+    added(
+        "a priority for tools",
+        GOOD,
+        "",
+        """k8s.scheduling.v1.PriorityClass("tools",
+    metadata={"name": "tools"}, value=1000, preemption_policy="Never")""",
+    ),
+    added(
+        "an internal load balancer",
+        _FINE,
+        "",
+        """k8s.core.v1.Service("wandb",
+    metadata={"name": "wandb", "namespace": "tools", "annotations": {
+        "service.beta.kubernetes.io/aws-load-balancer-scheme": "internal"}},
+    spec={"type": "LoadBalancer", "ports": [{"port": 443}], "selector": {"app": "wandb"}})""",
+    ),
+    added(
+        "a job that cleans up",
+        GOOD,
+        "",
+        """k8s.batch.v1.CronJob("clean",
+    metadata={"name": "clean", "namespace": "tools"}, spec={"schedule": "0 3 * * *",
+    "jobTemplate": {"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [
+        {"name": "clean", "image": "registry.example.com/clean:1.4.2",
+         "resources": {"limits": {"memory": "64Mi"}}}]}}}}})""",
+    ),
+    added(
+        "an alert on cost",
+        GOOD,
+        "",
+        """aws.costexplorer.AnomalyMonitor("gpu", name="gpu",
+    monitor_type="DIMENSIONAL", monitor_dimension="SERVICE")""",
+    ),
+)
+SECOND = (*SECOND_BAD, *SECOND_GOOD)
+STRANGERS = (*FIRST_BAD_STACKS, *FIRST_BAD_CODE, *FIRST_GOOD, *SECOND)

@@ -1,0 +1,124 @@
+"""Judges Kubernetes objects that a program adds beside what the stack's file makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from railhead.base.quantity import parse
+from railhead.review.compare import Change
+from railhead.review.judged import Judged
+from railhead.review.objects import WORKLOADS, Rule
+from railhead.review.rows import short
+
+_QUEUE = "kueue.x-k8s.io/queue-name"
+_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+# Made by every job, or the jobs themselves.
+_OF_JOBS = ("*", "pods", "jobs", "jobsets", "trainjobs", "workloads")
+
+
+def queues(change: Change, *, code: bool) -> Iterator[Judged]:
+    """Yield quota that is given out beside the stack's own queues."""
+    spec = change.now.get("spec") or {}
+    if not code or change.kind != "added":
+        return
+    rows = [
+        row
+        for group in spec.get("resourceGroups") or ()
+        for flavor in group.get("flavors") or ()
+        for row in flavor.get("resources") or ()
+        if "/" in str(row.get("name"))
+    ]
+    quotas = [f"{row.get('nominalQuota')} {row['name']}" for row in rows]
+    if quotas:
+        text = f"gives out {', '.join(quotas)} beside the quotas that the pools' nodes back"
+        yield Judged("refuse", "quota", text, "gangs that are admitted and find no nodes")
+
+
+def webhooks(change: Change, **_: bool) -> Iterator[Judged]:
+    """Yield webhooks without which no pod or job is made, and others that see them."""
+    if not change.now:
+        return
+    known = change.was.get("webhooks") or ()
+    for hook in change.now.get("webhooks") or ():
+        if hook in known:
+            continue
+        seen = {r for rule in hook.get("rules") or () for r in rule.get("resources") or ()}
+        seen &= set(_OF_JOBS)
+        # `Fail` is the API's default (admissionregistration.k8s.io/v1, types.go).
+        fails = hook.get("failurePolicy", "Fail") == "Fail"
+        narrowed = hook.get("namespaceSelector") or hook.get("objectSelector")
+        if seen and fails and not narrowed:
+            text = f"is asked about all {short(sorted(seen))}: while it is away none is made"
+            yield Judged("refuse", "jobs", text, "everyone whose job starts meanwhile")
+        elif seen:
+            yield Judged("ask", "jobs", f"the webhook sees or changes {short(sorted(seen))}")
+
+
+def priorities(change: Change, **_: bool) -> Iterator[Judged]:
+    """Yield a class that every pod without one gets."""
+    if change.kind == "added" and change.now.get("globalDefault") is True:
+        text = f"is everyone's: each pod without a class is worth {change.now.get('value')}"
+        yield Judged("refuse", "quota", text, "pods that it evicts, controllers among them")
+
+
+def classes(change: Change, **_: bool) -> Iterator[Judged]:
+    """Yield a storage class that claims without one get."""
+    metadata = change.now.get("metadata")
+    notes = (metadata.get("annotations") if isinstance(metadata, Mapping) else None) or {}
+    if change.kind == "added" and str(notes.get(_DEFAULT_CLASS)) == "true":
+        yield Judged("ask", "data", "is the class of every claim that names none")
+
+
+def routes(change: Change, **_: bool) -> Iterator[Judged]:
+    """Yield a way in from outside of the cluster."""
+    if change.kind == "added":
+        yield Judged("ask", "network", "lets requests in from outside of the cluster")
+
+
+def apis(change: Change, **_: bool) -> Iterator[Judged]:
+    """Yield a server that answers for the API server."""
+    if change.kind == "added":
+        text = "answers a part of the API: while it is away no namespace can be deleted"
+        yield Judged("ask", "jobs", text)
+
+
+def devices(change: Change, *, code: bool) -> Iterator[Judged]:
+    """Yield devices that added pods take without a queue, and so past every quota."""
+    metadata = change.now.get("metadata")
+    labels = (metadata.get("labels") if isinstance(metadata, Mapping) else None) or {}
+    if not code or change.kind != "added" or labels.get(_QUEUE):
+        return
+    taken = sorted(set(_devices(change.now.get("spec"))))
+    if taken:
+        text = f"takes {', '.join(taken)} a pod, past every quota: Kueue counts them as free"
+        yield Judged("refuse", "quota", text, "gangs that are admitted and find no nodes")
+
+
+def _devices(value: Any) -> Iterator[str]:
+    """Yield each amount of a device that a container below a value asks for."""
+    if isinstance(value, Mapping):
+        limits = value.get("limits")
+        for name, amount in limits.items() if isinstance(limits, Mapping) else ():
+            if "/" in name and parse(str(amount)):
+                yield f"{amount} {name}"
+        for inner in value.values():
+            yield from _devices(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _devices(inner)
+
+
+ADDED: Mapping[str, Rule] = {
+    "ClusterQueue": queues,
+    "Cohort": queues,
+    "MutatingWebhookConfiguration": webhooks,
+    "ValidatingWebhookConfiguration": webhooks,
+    "PriorityClass": priorities,
+    "StorageClass": classes,
+    "Ingress": routes,
+    "Gateway": routes,
+    "HTTPRoute": routes,
+    "APIService": apis,
+    **dict.fromkeys(WORKLOADS, devices),
+}
