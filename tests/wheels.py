@@ -5,6 +5,7 @@ from __future__ import annotations
 import email
 import importlib.metadata
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -17,6 +18,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from railhead.base.version import __version__
 
 REPO = Path(__file__).resolve().parents[1]
 #: Distribution -> the folder that builds it.
@@ -59,11 +62,38 @@ def build_all(into: Path) -> dict[str, Built]:
     return built
 
 
+def build_next(folder: Path, version: str, edited: str) -> list[Path]:
+    """Return the wheels of a next version, of which one file has a further line."""
+    tree = folder / "tree"
+    left_out = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "docs", "tests")
+    shutil.copytree(REPO, tree, symlinks=True, ignore=left_out)
+    for file in (tree / "railhead/base/version.py", *tree.rglob("pyproject.toml")):
+        file.write_text(file.read_text().replace(__version__, version))
+    with (tree / edited).open("a") as source:
+        source.write(f"# of {version}\n")
+    for home in FOLDERS.values():
+        build(tree / home.relative_to(REPO), folder / "dist", "wheel")
+    return sorted((folder / "dist").glob("*.whl"))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Environment:
     """A virtual environment: some of our wheels, and the third parties that these ask for."""
 
     python: Path
+
+    def install(self, wheels: Sequence[Path]) -> None:
+        """Install wheels, in place of older ones, and nothing that they ask for."""
+        options = ["--quiet", "--no-deps", "--no-index", "--no-compile"]
+        subprocess.run(
+            [sys.executable, "-m", "pip", "--python", self.python, "install", *options, *wheels],
+            env={
+                **os.environ,
+                "PIP_ROOT_USER_ACTION": "ignore",
+                "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            },
+            check=True,
+        )
 
     def run(self, *words: str, status: int = 0, **variables: str) -> str:
         """Run one of its programs; return both streams after checking how it ended."""
@@ -93,14 +123,9 @@ def environment(
     ours, others = _closure(built, requirements)
     for name in others:
         _link(name, packages)
-    python = folder / "bin" / "python"
-    options = ["--quiet", "--no-deps", "--no-index", "--no-compile", "--disable-pip-version-check"]
-    subprocess.run(
-        [sys.executable, "-m", "pip", "--python", python, "install", *options, *ours],
-        env={**os.environ, "PIP_ROOT_USER_ACTION": "ignore"},
-        check=True,
-    )
-    return Environment(python=python)
+    made = Environment(python=folder / "bin" / "python")
+    made.install(ours)
+    return made
 
 
 def _closure(

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from railhead.base.errors import ExitCode
+from railhead.base.version import __version__
 from railhead.platform.registry import PLATFORMS
 from railhead.platform.starter import starters
 from tests import wheels
@@ -153,23 +154,26 @@ def test_an_existing_network_and_a_block_of_ones_own_are_planned(
 
 
 @pytest.mark.usefixtures("_engine")
-def test_a_repository_is_previewed_created_and_destroyed(
-    installed: Environment, tmp_path: Path
-) -> None:
-    own = Own(installed, tmp_path, "--platform", "lab")
+def test_a_repository_is_created_upgraded_and_destroyed(tmp_path: Path) -> None:
+    """From an empty folder, by wheels alone, over two versions of Railhead."""
+    asked = ["railhead[aws]", "railhead-accept", "railhead-lab"]
+    built = wheels.build_all(tmp_path / "dist")
+    environment = wheels.environment(tmp_path / "venv", built, asked)
+    own = Own(environment, tmp_path, "--platform", "lab")
     pulumi = locate("pulumi")
-    folder, pack, environment = json.loads(
-        installed.run(
+    folder, pack, variables = json.loads(
+        environment.run(
             *("python", "-c", LAY_OUT, str(tmp_path / "laid"), str(own.folder), "lab", str(pulumi))
         )
     )
-    environment["PYTHONPATH"] = ""
+    variables["PYTHONPATH"] = ""
+    variables["PATH"] = f"{Path(str(pulumi)).parent}:{variables['PATH']}"
 
     def run(*words: str) -> str:
         done = subprocess.run(
-            [str(pulumi), *words, "--non-interactive"],
+            words,
             cwd=folder,
-            env=environment,
+            env=variables,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -179,14 +183,39 @@ def test_a_repository_is_previewed_created_and_destroyed(
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    run("stack", "init", "lab")
-    assert "+ railhead:index:TrainingCluster" in run("preview", "--policy-pack", pack, "--diff")
-    run("up", "--yes", "--skip-preview", "--policy-pack", pack)
-    run("up", "--yes", "--skip-preview", "--expect-no-changes")
-    contract = json.loads(run("stack", "output", "contract", "--json"))
+    def engine(*words: str) -> str:
+        return run(str(pulumi), *words, "--non-interactive")
+
+    engine("stack", "init", "lab")
+    assert "+ railhead:index:TrainingCluster" in engine("preview", "--policy-pack", pack, "--diff")
+    engine("up", "--yes", "--skip-preview", "--policy-pack", pack)
+    engine("up", "--yes", "--skip-preview", "--expect-no-changes")
+    contract = json.loads(engine("stack", "output", "contract", "--json"))
     assert (contract["cluster"], contract["fabric"]["mode"]) == ("lab", "rdma-shared")
-    run("destroy", "--yes", "--skip-preview")
-    assert json.loads(run("stack", "export"))["deployment"].get("resources", []) == []
+    upgrade = [str(environment.python.parent / "railhead"), "upgrade", "lab"]
+    assert run(*upgrade) == f"lab: Railhead {__version__} changes 0 resources\n"
+    environment.install(
+        wheels.build_next(tmp_path / "next", "9.9.9", "railhead/launch/programs/probe.py")
+    )
+    first, *changes, last = run(*upgrade).splitlines()
+    assert first == f"lab: Railhead 9.9.9 changes {len(changes)} resources"
+    assert any("ConfigMap training/" in change and "data" in change for change in changes), changes
+    assert last == "  none deleted or replaced"
+    engine("up", "--yes", "--skip-preview", "--policy-pack", pack)
+    assert run(*upgrade) == "lab: Railhead 9.9.9 changes 0 resources\n"
+    engine("destroy", "--yes", "--skip-preview")
+    assert json.loads(engine("stack", "export"))["deployment"].get("resources", []) == []
+
+
+@pytest.mark.exhaustive
+@pytest.mark.controlplane
+@pytest.mark.usefixtures("_engine")
+def test_a_repository_runs_a_job_on_a_twin_of_its_cluster(
+    installed: Environment, tmp_path: Path
+) -> None:
+    own = Own(installed, tmp_path, "--platform", "metal", "--set", "nodes=2")
+    reported = own.railhead("rehearse", "metal", "--only", "job", "--only", "destroy")
+    assert "job:" in reported
 
 
 def test_a_repositorys_program_is_found_from_below(installed: Environment, tmp_path: Path) -> None:

@@ -18,13 +18,14 @@ _IMAGE = "railhead.local/torch-cpu:lab"
 def _section(answers: Answers) -> Section:
     named = {**answers, "machine": "lab.8gpu"}
     rest = training("gpu", named, _IMAGE, "railhead-shared", "10Gi")
-    rest["runtimes"][0] |= {
+    for runtime in rest["runtimes"]:
         # Nodes share this machine's cores.
-        "cpu": "200m",
-        "memory": "512Mi",
-        "shared_memory": "256Mi",
-        "grace_seconds": 10,
-    }
+        runtime |= {
+            "cpu": "200m",
+            "memory": "512Mi",
+            "shared_memory": "256Mi",
+            "grace_seconds": 10,
+        }
     return {
         "name": answers["name"],
         "versions": "lab",
