@@ -4,7 +4,7 @@ The stack's state has the inputs of each object as the last update gave them. Co
 fields that the stack gives, as server-side apply does, and those that would undo the object: what
 the API server fills in, and what controllers add, is left out. The objects of a Helm release are
 compared with the manifest that Helm keeps. Guards and controllers come first: without them nothing
-else is protected.
+else is protected. So do GPUs in use that no queue is charged for.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from railhead.drift.objects import (
     subject,
     taken_out,
 )
+from railhead.drift.uncharged import uncharged
 
 __all__ = ["Api", "Drift", "Release", "Severity", "find", "objects", "releases"]
 
@@ -85,6 +86,7 @@ def find(state: Mapping[str, Any], api: Api) -> list[Drift]:
     for item in releases(state):
         results += release(item, api, discovery, ours)
     results += by_hand(ours, api, discovery)
+    results += uncharged(ours, api, discovery)
     return sorted(results)
 
 

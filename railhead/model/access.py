@@ -42,7 +42,9 @@ class AccessConfig(Model):
 
     ``pod_security`` is the Pod Security level that training namespaces enforce; None takes the
     strictest that the stack's own pods pass. ``image_pull_secrets`` are logins of registries.
-    ``objects`` is how many ConfigMaps, and how many Secrets, a training namespace may hold.
+    ``objects`` is how many ConfigMaps, and how many Secrets, a training namespace may hold: each
+    may have 1 MiB, and etcd has 2 GiB in all by default. Of Jobs and Services it may hold ten
+    times as many.
     """
 
     leads: tuple[Group, ...] = ()
@@ -50,4 +52,4 @@ class AccessConfig(Model):
     exec: Who = "researchers"
     pod_security: PodSecurityLevel | None = None
     image_pull_secrets: tuple[PullSecretConfig, ...] = ()
-    objects: Positive = 5000
+    objects: Positive = 500

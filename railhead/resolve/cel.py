@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
 
 def strings(values: Sequence[str]) -> str:
@@ -14,3 +15,19 @@ def strings(values: Sequence[str]) -> str:
 def string(value: str) -> str:
     """Return a CEL string."""
     return json.dumps(value)
+
+
+def written_out(expression: str, variables: Sequence[Mapping[str, str]]) -> str:
+    """Return an expression with the policy's variables put in, for rules on several templates."""
+    known: dict[str, str] = {}
+    for row in variables:
+        known[row["name"]] = _put_in(row["expression"], known)
+    return _put_in(expression, known)
+
+
+def _put_in(expression: str, known: Mapping[str, str]) -> str:
+    return re.sub(
+        r"variables\.(\w+)",
+        lambda found: f"({known[found[1]]})" if found[1] in known else found[0],
+        expression,
+    )

@@ -23,12 +23,14 @@ from railhead.catalog.versions import COMBINATIONS
 from railhead.model.cluster import Cluster
 from railhead.platform.registry import PLATFORMS
 from railhead.resolve import cel
+from railhead.resolve.author_guards import author_policies
 from railhead.resolve.data_guards import data_set_policies
 from railhead.resolve.fences import fence_policies
 from railhead.resolve.job_guards import (
     Chosen,
     leaves,
     network_rules,
+    patched,
     queue_rules,
     template_policy,
     variables_policy,
@@ -120,6 +122,7 @@ def guards(cluster: Cluster, runtimes: Sequence[ResolvedRuntime]) -> dict[str, G
         "railhead-job-template": template_policy(fabric, settings),
         **scheduler_of(cluster).job_policies(cluster, queues_of(cluster)),
         **fence_policies(cluster),
+        **author_policies(cluster, fabric),
         **data_set_policies(cluster),
     }
     named = {name: Guard(policy=policy) for name, policy in policies.items()}
@@ -222,7 +225,7 @@ def train_job_policy(cluster: Cluster, runtimes: Sequence[ResolvedRuntime]) -> d
             },
             {
                 "name": "leaves",
-                "expression": _patched(cluster, leaves("p")),
+                "expression": patched(cluster, leaves("p")),
             },
             *launchers,
             {
@@ -287,24 +290,6 @@ def _nodes(job: str, runtimes: Sequence[ResolvedRuntime]) -> str:
     )
 
 
-def _patched(cluster: Cluster, predicate: str) -> str:
-    """Return whether a TrainJob changes its pods' templates by a patch ``p`` of which this holds.
-
-    The field has another name, and lies deeper, from Trainer 2.2 on (pkg/apis/trainer/v1alpha1).
-    """
-    if COMBINATIONS[cluster.versions].placement_field == "podTemplateOverrides":
-        field = "object.spec.podTemplateOverrides"
-        return f"has({field}) && {field}.exists(o, [dyn(o)].exists(p, {predicate}))"
-    field, spec = "object.spec.runtimePatches", "m.trainingRuntimeSpec.template.spec"
-    return (
-        f"has({field}) && {field}.exists(m, has(m.trainingRuntimeSpec)"
-        f" && has(m.trainingRuntimeSpec.template) && has({spec}) && has({spec}.replicatedJobs)"
-        f" && {spec}.replicatedJobs.exists(j, has(j.template) && has(j.template.spec)"
-        f" && has(j.template.spec.template)"
-        f" && [dyn(j.template.spec.template)].exists(p, {predicate})))"
-    )
-
-
 def _network_rules(cluster: Cluster, said: Chosen) -> list[dict[str, str]]:
     """Return the rules by which a TrainJob's pods keep their network and are not refused later."""
     names = ", ".join(SWITCHES)
@@ -357,7 +342,7 @@ def train_job_pods_policy(cluster: Cluster, said: Chosen) -> dict[str, Any]:
         ],
         "validations": [
             {
-                "expression": f"!({_patched(cluster, f'!({expression})')})",
+                "expression": f"!({patched(cluster, f'!({expression})')})",
                 "message": f"spec.{field}: {message}",
                 "reason": "Forbidden",
             }

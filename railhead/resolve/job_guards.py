@@ -14,13 +14,15 @@ from typing import Any
 
 from railhead.base.names import FABRIC_LABEL, QUEUE_LABEL, TRAINING_LABEL
 from railhead.catalog.switches import SWITCHES, in_mapping, in_words
+from railhead.catalog.versions import COMBINATIONS
+from railhead.model.cluster import Cluster
 from railhead.resolve import cel
 from railhead.resolve.pod_guards import FabricDemand, fabric_rules, reach_rules, takes
 from railhead.resolve.pods import NCCL_CONF, PROFILE_VOLUME
 
 # API group -> (resources, versions' kinds): what Kueue admits in every stack beside TrainJobs, and
 # whose objects carry their pods' templates.
-_KINDS: dict[str, Mapping[str, str]] = {
+KINDS: dict[str, Mapping[str, str]] = {
     "batch": {"jobs": "Job"},
     "jobset.x-k8s.io": {"jobsets": "JobSet"},
     "kubeflow.org": {
@@ -34,7 +36,7 @@ _KINDS: dict[str, Mapping[str, str]] = {
     "ray.io": {"rayclusters": "RayCluster", "rayjobs": "RayJob"},
 }
 # What it admits only where a stack has `pod_groups`.
-_SETS: dict[str, Mapping[str, str]] = {
+SETS: dict[str, Mapping[str, str]] = {
     "leaderworkerset.x-k8s.io": {"leaderworkersets": "LeaderWorkerSet"}
 }
 # training-operator v1.9 and mpi-operator v2beta1: where each kind has its replicas.
@@ -46,17 +48,13 @@ _REPLICAS = {
     "TFJob": "tfReplicaSpecs",
     "XGBoostJob": "xgbReplicaSpecs",
 }
-_MANAGED = ("TrainJob", *(kind for kinds in _KINDS.values() for kind in kinds.values()))
-_OWNED = (
-    "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o,"
-    f" has(o.controller) && o.controller && o.kind in {cel.strings(_MANAGED)})"
-)
+MANAGED = ("TrainJob", *(kind for kinds in KINDS.values() for kind in kinds.values()))
 # On pods of a LeaderWorkerSet, which get the queue's label after they were made (kueue v0.16.2,
 # pkg/controller/jobs/leaderworkerset).
 _PARENT = "kueue.x-k8s.io/pod-suspending-parent"
 
 
-def _templates(job: str) -> str:
+def templates(job: str) -> str:
     """Return the pod templates of ``job``, a CEL expression of any of the kinds."""
     spec = f"dyn({job}).spec"
     ray = (
@@ -69,7 +67,8 @@ def _templates(job: str) -> str:
         ("RayCluster", ray.format(spec)),
         (
             "RayJob",
-            f"(has({spec}.rayClusterSpec) ? {ray.format(f'{spec}.rayClusterSpec')} : [])",
+            f"(has({spec}.rayClusterSpec) ? {ray.format(f'{spec}.rayClusterSpec')} : [])"
+            f" + (has({spec}.submitterPodTemplate) ? [{spec}.submitterPodTemplate] : [])",
         ),
         (
             "LeaderWorkerSet",
@@ -82,8 +81,26 @@ def _templates(job: str) -> str:
             for kind, field in _REPLICAS.items()
         ),
     ]
-    chain = " : ".join(f"dyn({job}).kind == '{kind}' ? {templates}" for kind, templates in cases)
+    chain = " : ".join(f"dyn({job}).kind == '{kind}' ? {listed}" for kind, listed in cases)
     return f"{chain} : []"
+
+
+def patched(cluster: Cluster, predicate: str) -> str:
+    """Return whether a TrainJob changes its pods' templates by a patch ``p`` of which this holds.
+
+    The field has another name, and lies deeper, from Trainer 2.2 on (pkg/apis/trainer/v1alpha1).
+    """
+    if COMBINATIONS[cluster.versions].placement_field == "podTemplateOverrides":
+        field = "object.spec.podTemplateOverrides"
+        return f"has({field}) && {field}.exists(o, [dyn(o)].exists(p, {predicate}))"
+    field, spec = "object.spec.runtimePatches", "m.trainingRuntimeSpec.template.spec"
+    return (
+        f"has({field}) && {field}.exists(m, has(m.trainingRuntimeSpec)"
+        f" && has(m.trainingRuntimeSpec.template) && has({spec}) && has({spec}.replicatedJobs)"
+        f" && {spec}.replicatedJobs.exists(j, has(j.template) && has(j.template.spec)"
+        f" && has(j.template.spec.template)"
+        f" && [dyn(j.template.spec.template)].exists(p, {predicate})))"
+    )
 
 
 # Where NCCL looks for such files without being told (v2.30.7, src/misc/param.cc, initEnvFunc).
@@ -233,14 +250,14 @@ def template_policy(fabric: FabricDemand, chosen: Chosen) -> dict[str, Any]:
     return {
         "failurePolicy": "Fail",
         "matchConstraints": _matching(
-            {group: tuple(kinds) for group, kinds in (_KINDS | _SETS).items()},
+            {group: tuple(kinds) for group, kinds in (KINDS | SETS).items()},
             ("CREATE", "UPDATE"),
         ),
         "variables": [
-            {"name": "templates", "expression": _templates("object")},
+            {"name": "templates", "expression": templates("object")},
             {
                 "name": "before",
-                "expression": f"request.operation == 'UPDATE' ? ({_templates('oldObject')}) : []",
+                "expression": f"request.operation == 'UPDATE' ? ({templates('oldObject')}) : []",
             },
             {
                 # Whose pods carry the marks of a gang (pod_guards.GANG_LABELS).
@@ -266,7 +283,7 @@ def template_policy(fabric: FabricDemand, chosen: Chosen) -> dict[str, Any]:
 # Of an object: a job of a managed kind made it, and is asked in its place.
 _OWNED = (
     "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o,"
-    f" has(o.controller) && o.controller && o.kind in {cel.strings(_MANAGED)})"
+    f" has(o.controller) && o.controller && o.kind in {cel.strings(MANAGED)})"
 )
 _NOT_PART = {"name": "not-part-of-a-job", "expression": f"!({_OWNED})"}
 
@@ -277,12 +294,12 @@ def queued_policy(queues: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     ``queues`` is namespace -> LocalQueues. Kueue gives a job without a queue the namespace's
     ``default``, if there is one, before this check. What another job made is charged with it.
     """
-    return _queued(queues, {group: tuple(kinds) for group, kinds in _KINDS.items()}, "the job")
+    return _queued(queues, {group: tuple(kinds) for group, kinds in KINDS.items()}, "the job")
 
 
 def queued_pod_policy(queues: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Return the same policy for pods without a job and LeaderWorkerSets, if Kueue admits pods."""
-    kinds = {group: tuple(sets) for group, sets in _SETS.items()} | {"": ("pods",)}
+    kinds = {group: tuple(sets) for group, sets in SETS.items()} | {"": ("pods",)}
     policy = _queued(queues, kinds, "what no job owns here")
     annotations = "object.metadata.annotations"
     policy["matchConditions"].append(
@@ -297,20 +314,21 @@ def queued_pod_policy(queues: Mapping[str, Sequence[str]]) -> dict[str, Any]:
 def _queued(
     queues: Mapping[str, Sequence[str]], kinds: Mapping[str, Sequence[str]], what: str
 ) -> dict[str, Any]:
-    """Return the policy that new objects of ``kinds``, API group -> resources, name a queue."""
-    label = cel.string(QUEUE_LABEL)
+    """Return the policy that objects of ``kinds``, API group -> resources, name a queue."""
+    queue = f"{{0}}.metadata.?labels[?{cel.string(QUEUE_LABEL)}].orValue('')"
     known = ", ".join(f"{namespace}: {', '.join(names)}" for namespace, names in queues.items())
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": _matching(kinds, ("CREATE",)),
-        "matchConditions": [_NOT_PART],
-        "variables": [
+        "matchConstraints": _matching(kinds, ("CREATE", "UPDATE")),
+        "matchConditions": [
+            _NOT_PART,
             {
-                "name": "queue",
-                "expression": f"has(object.metadata.labels) && {label} in object.metadata.labels"
-                f" ? object.metadata.labels[{label}] : ''",
+                "name": "new-or-in-another-queue",
+                "expression": "request.operation == 'CREATE'"
+                f" || {queue.format('object')} != {queue.format('oldObject')}",
             },
         ],
+        "variables": [{"name": "queue", "expression": queue.format("object")}],
         "validations": queue_rules(
             queues,
             what,
@@ -345,7 +363,7 @@ def unadmitted_policy(title: str, ways_in: str) -> dict[str, Any]:
     return {
         "failurePolicy": "Fail",
         "matchConstraints": _matching(
-            {group: tuple(kinds) for group, kinds in _KINDS.items()}, ("CREATE",)
+            {group: tuple(kinds) for group, kinds in KINDS.items()}, ("CREATE",)
         ),
         "matchConditions": [_NOT_PART],
         "validations": [

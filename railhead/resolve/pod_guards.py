@@ -22,7 +22,9 @@ from railhead.machines import MACHINES
 from railhead.model.cluster import Cluster
 from railhead.model.pod_security import BASELINE_CAPABILITIES
 from railhead.resolve import cel
+from railhead.resolve.cel import written_out
 from railhead.resolve.daemons import daemon
+from railhead.resolve.rules import Rule, on, rules
 from railhead.resolve.wiring import wiring
 
 # Labels by which controllers mark the pods of one job among several.
@@ -318,22 +320,6 @@ def _rules(fabric: FabricDemand, condition: str, what: str) -> list[dict[str, st
     return rules
 
 
-def written_out(expression: str, variables: Sequence[Mapping[str, str]]) -> str:
-    """Return an expression with the policy's variables put in, for rules on several templates."""
-    known: dict[str, str] = {}
-    for row in variables:
-        known[row["name"]] = _put_in(row["expression"], known)
-    return _put_in(expression, known)
-
-
-def _put_in(expression: str, known: Mapping[str, str]) -> str:
-    return re.sub(
-        r"variables\.(\w+)",
-        lambda found: f"({known[found[1]]})" if found[1] in known else found[0],
-        expression,
-    )
-
-
 def fabric_rules(pod: str, fabric: FabricDemand, gang: str, what: str) -> list[tuple[str, str]]:
     """Return (expression, message) of what a pod template must have; ``gang`` is CEL."""
     condition = f"variables.several || variables.gpus && {gang}"
@@ -371,7 +357,7 @@ def reach_rules(pod: str, fabric: FabricDemand) -> list[tuple[str, str]]:
         {"name": "containers", "expression": containers},
         {"name": "volumes", "expression": f"has({spec}.volumes) ? dyn({spec}.volumes) : []"},
     ]
-    rules = [
+    reached = [
         *_container_rules(fabric),
         _volume_rule(fabric, "false"),
         *(
@@ -384,8 +370,13 @@ def reach_rules(pod: str, fabric: FabricDemand) -> list[tuple[str, str]]:
     ]
     return [
         (f"!has({spec}) || {written_out(f'({expression})', variables)}", message)
-        for expression, message in rules
-    ]
+        for expression, message in reached
+    ] + on(pod, _baseline(fabric))
+
+
+def _baseline(fabric: FabricDemand) -> list[Rule]:
+    """Return the rest of the baseline; on the node's network every port is the node's."""
+    return [r for r in rules().baseline if r.name != "host-port" or fabric.host_network is None]
 
 
 _IN_TRAINING = {"namespaceSelector": {"matchLabels": {TRAINING_LABEL: "true"}}}
@@ -496,6 +487,7 @@ def node_reach_policy(fabric: FabricDemand) -> dict[str, Any]:
                 )
                 for field, fix in _host_fields(fabric).items()
             ),
+            *((rule.expression, rule.message) for rule in _baseline(fabric)),
         )
     ]
     return {
@@ -512,6 +504,11 @@ def node_reach_policy(fabric: FabricDemand) -> dict[str, Any]:
             {
                 "name": "volumes",
                 "expression": "has(object.spec.volumes) ? object.spec.volumes : []",
+            },
+            {"name": "pod", "expression": f"{added} ? dyn({{}}) : dyn(object)"},
+            {
+                "name": "security",
+                "expression": "dyn(variables.pod.?spec.?securityContext.orValue({}))",
             },
         ],
         "validations": validations,

@@ -154,6 +154,12 @@ _ROWS = (
             "1 where a condition of Kueue's Workload is True, else 0",
         ),
         (
+            "railhead_workload_gpus",
+            "gauge",
+            "namespace workload podset",
+            "GPUs that Kueue charges for a pod set",
+        ),
+        (
             "railhead_trainjob_condition",
             "gauge",
             "namespace trainjob type reason",
@@ -227,6 +233,13 @@ _ROWS = (
         ("kube_node_status_allocatable", "gauge", "node resource", "what pods may take"),
         ("kube_node_status_capacity", "gauge", "node resource", "what the node has"),
         ("kube_node_spec_unschedulable", "gauge", "node", "1 where it is cordoned"),
+        (
+            "kube_pod_container_resource_requests",
+            "gauge",
+            "namespace pod container resource",
+            "what a container asks for",
+        ),
+        ("kube_pod_status_phase", "gauge", "namespace pod phase", "1 for the pod's phase"),
         ("kube_pod_deletion_timestamp", "gauge", "namespace pod", "when its grace ends or ended"),
         (
             "kube_pod_container_status_terminated_reason",

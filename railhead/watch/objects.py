@@ -16,9 +16,17 @@ _CONDITION = {
     "valueFrom": ["status"],
 }
 
+# Of each pod set that Kueue gave quota to.
+_GPUS = {
+    "path": ["status", "admission", "podSetAssignments"],
+    "labelsFromPath": {"podset": ["name"]},
+    "valueFrom": ["resourceUsage", "nvidia.com/gpu"],
+    "nilIsZero": True,
+}
+
 
 def _resource(
-    api: tuple[str, str, str], labels: dict[str, list[str]], name: str, gauge: dict[str, Any]
+    api: tuple[str, str, str], labels: dict[str, list[str]], **gauges: dict[str, Any]
 ) -> dict[str, Any]:
     group, version, kind = api
     return {
@@ -31,6 +39,7 @@ def _resource(
                 "help": name.replace("_", " "),
                 "each": {"type": "Gauge", "gauge": gauge},
             }
+            for name, gauge in gauges.items()
         ],
     }
 
@@ -44,15 +53,13 @@ def configuration() -> dict[str, Any]:
                 _resource(
                     ("jobset.x-k8s.io", "v1alpha2", "JobSet"),
                     {"jobset": ["metadata", "name"]},
-                    "jobset_restarts",
                     # A JobSet that never restarted has no such field.
-                    {"path": ["status", "restarts"], "nilIsZero": True},
+                    jobset_restarts={"path": ["status", "restarts"], "nilIsZero": True},
                 ),
                 _resource(
                     ("trainer.kubeflow.org", "v1alpha1", "TrainJob"),
                     {"trainjob": ["metadata", "name"]},
-                    "trainjob_condition",
-                    _CONDITION,
+                    trainjob_condition=_CONDITION,
                 ),
                 _resource(
                     ("kueue.x-k8s.io", "v1beta2", "Workload"),
@@ -60,8 +67,8 @@ def configuration() -> dict[str, Any]:
                         "workload": ["metadata", "name"],
                         "job": ["metadata", "ownerReferences", _OWNER, "name"],
                     },
-                    "workload_condition",
-                    _CONDITION,
+                    workload_condition=_CONDITION,
+                    workload_gpus=_GPUS,
                 ),
             ]
         },

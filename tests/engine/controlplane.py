@@ -151,7 +151,7 @@ class ControlPlane:
             f"--kubeconfig={self.kubeconfig}",
             "--leader-elect=false",
             f"--service-account-private-key-file={signing}",
-            "--use-service-account-credentials=false",
+            "--use-service-account-credentials=true",
             f"--root-ca-file={certificates / 'apiserver.crt'}",
             "--secure-port=0",
             "--concurrent-namespace-syncs=10",

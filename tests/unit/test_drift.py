@@ -16,6 +16,7 @@ from railhead.base.errors import ExitCode
 from railhead.cli import run
 from railhead.drift import Drift, Release, Severity, charts, find, metrics, objects, releases
 from railhead.drift.objects import Discovery
+from railhead.drift.uncharged import uncharged
 from railhead.watch.metrics import METRICS
 from tests.components.recording import STACKS, recorded
 
@@ -365,3 +366,51 @@ def test_metrics_tell_each_severity_and_when(tmp_path: Path) -> None:
     metrics.write(tmp_path / "drift.prom", text)
     assert [path.name for path in tmp_path.iterdir()] == ["drift.prom"]
     assert (tmp_path / "drift.prom").read_text() == text
+
+
+class InUse:
+    """A training namespace whose pods are on nodes, with the Workloads that Kueue charged."""
+
+    def __init__(self, pods: list[dict[str, Any]], workloads: list[dict[str, Any]]) -> None:
+        self.listed = {"pods": pods, "workloads": workloads}
+
+    def find(self, path: str) -> dict[str, Any] | None:
+        if path.startswith("/apis/kueue.x-k8s.io"):
+            return {"resources": [{"kind": "Workload", "name": "workloads", "namespaced": True}]}
+        return None
+
+    def list(self, path: str, *, selector: str = "", fields: str = "") -> list[dict[str, Any]]:
+        del selector, fields
+        return self.listed[path.rpartition("/")[2]]
+
+
+def _pod(name: str, phase: str = "Running") -> dict[str, Any]:
+    container = {"resources": {"limits": {"nvidia.com/gpu": "8"}}}
+    spec = {"nodeName": "n", "containers": [container]}
+    return {"metadata": {"name": name}, "spec": spec, "status": {"phase": phase}}
+
+
+def _workload(finished: str = "False") -> dict[str, Any]:
+    assigned = {"name": "node", "resourceUsage": {"cpu": "1", "nvidia.com/gpu": "8"}}
+    conditions = [{"type": "Finished", "status": finished}]
+    return {
+        "status": {"admission": {"podSetAssignments": [assigned]}, "conditions": conditions},
+    }
+
+
+@pytest.mark.parametrize(
+    ("pods", "workloads", "live"),
+    [
+        ([_pod("mine"), _pod("beside")], [_workload()], "16, by pods beside, mine"),
+        ([_pod("mine")], [_workload("True")], "8, by pods mine"),
+        ([_pod("mine"), _pod("over", "Succeeded")], [_workload()], None),
+        ([], [_workload()], None),
+    ],
+)
+def test_gpus_that_no_queue_is_charged_for(
+    pods: list[dict[str, Any]], workloads: list[dict[str, Any]], live: str | None
+) -> None:
+    labels = {"railhead.dev/training": "true"}
+    ours = [{"kind": "Namespace", "metadata": {"name": "training", "labels": labels}}]
+    api = InUse(pods, workloads)
+    assert [d.live for d in uncharged(ours, api, Discovery(api))] == ([live] if live else [])

@@ -16,7 +16,8 @@ from railhead.catalog.versions import Combination, Controller
 from railhead.model.cluster import Cluster, Pool, QueueConfig
 from railhead.platform.registry import platform_of
 from railhead.resolve import cel
-from railhead.resolve.job_guards import queued_pod_policy, queued_policy
+from railhead.resolve.callers import controllers
+from railhead.resolve.job_guards import MANAGED, queued_pod_policy, queued_policy
 from railhead.resolve.pod_guards import ADMISSION_GATE, NO_WAY_IN, WAYS_IN
 from railhead.resolve.queues import KueueQueues, lost_pods, queues
 from railhead.resolve.rights import ALL, LEADING, READ, SUBMITTING, USE, Right
@@ -109,7 +110,8 @@ class Kueue(Scheduler):
             "has(object.metadata.labels)"
             f" && '{PODSET_LABEL}' in object.metadata.labels"
             " && has(object.metadata.ownerReferences)"
-            " && object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller)"
+            " && object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller"
+            f" && o.kind in {cel.strings(MANAGED)}) && {controllers(cluster)}"
         )
         gated = (
             "has(object.spec.schedulingGates)"

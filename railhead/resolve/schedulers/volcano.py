@@ -18,6 +18,7 @@ from railhead.model.capacity import beside, promised, quantities
 from railhead.model.cluster import Cluster, Pool, QueueConfig
 from railhead.model.teams import TeamConfig
 from railhead.resolve import cel
+from railhead.resolve.callers import controllers
 from railhead.resolve.gate import gate_labels
 from railhead.resolve.job_guards import spec_queue_policy, unadmitted_policy
 from railhead.resolve.rights import ALL, LEADING, READ, SUBMITTING, USE, Right
@@ -245,13 +246,13 @@ class Volcano(Scheduler):
 
     def admitted(self, cluster: Cluster) -> str:
         """Return CEL that tests that a pod waits for Volcano, as a member of a PodGroup."""
-        del cluster
         return (
             f"has(object.spec.schedulerName) && object.spec.schedulerName == '{SCHEDULER_NAME}'"
             " && has(object.metadata.annotations)"
             f" && '{POD_GROUP}' in object.metadata.annotations"
             " && has(object.metadata.ownerReferences)"
             " && object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller)"
+            f" && {controllers(cluster)}"
         )
 
     def no_way_in(self, cluster: Cluster) -> str:

@@ -58,6 +58,24 @@ def conditions(name: str, minutes: int = 400, **values: str) -> dict[str, str]:
     }
 
 
+def _running(pods: int, phase: str = "Running", *, gpus: int = 8) -> dict[str, str]:
+    """Return pods with GPUs."""
+    results = {}
+    for index in range(pods):
+        pod = f'namespace="training", pod="p{index}"'
+        asked = f'{{{pod}, container="node", resource="nvidia_com_gpu"}}'
+        results[f"kube_pod_container_resource_requests{asked}"] = f"{gpus}x60"
+        results[f'kube_pod_status_phase{{{pod}, phase="{phase}"}}'] = "1x60"
+    return results
+
+
+def _charged(job: str, gpus: int, **values: str) -> dict[str, str]:
+    """Return a Workload that holds quota for GPUs; ``values`` are more of its conditions."""
+    labels = f'namespace="training", workload="{job}-w", job="{job}", podset="node"'
+    charged = {f"railhead_workload_gpus{{{labels}}}": f"{gpus}x60"}
+    return charged | conditions(job, 60, QuotaReserved="1", **values)
+
+
 def gpus(clocks: list[int], idle: int = 0) -> dict[str, str]:
     """Clocks of GPUs at 99 %, the last ``idle`` of them at 80 %."""
     results = {}
@@ -275,6 +293,24 @@ CASES: tuple[Case, ...] = (
     ),
     quiet("RailheadJobFailed", 90, {FAILED: "1x200"}),
     quiet("RailheadJobFailed", 90, {FAILED: "0x200"}),
+    # Eight of sixteen GPUs have a Workload; a finished one's no longer count.
+    fires(
+        "RailheadGpusUncharged",
+        11,
+        _running(2) | _charged("j", 8) | _charged("old", 8, Finished="1"),
+        "8 GPUs in training are in use, and no queue is charged",
+        namespace="training",
+    ),
+    fires(
+        "RailheadGpusUncharged",
+        11,
+        _running(1, gpus=1),
+        "1 GPUs in training are in use, and no queue is charged",
+        namespace="training",
+    ),
+    quiet("RailheadGpusUncharged", 9, _running(1)),
+    quiet("RailheadGpusUncharged", 60, _running(2) | _charged("j", 8) | _charged("k", 8)),
+    quiet("RailheadGpusUncharged", 60, _running(2, "Succeeded")),
     fires(
         "RailheadOutOfMemory",
         12,

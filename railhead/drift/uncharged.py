@@ -1,0 +1,75 @@
+"""GPUs in use that no Workload accounts for, and that Kueue would promise to a gang as well."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from railhead.base.names import KUEUE_API, TRAINING_LABEL
+from railhead.base.quantity import parse
+from railhead.drift.objects import Api, Discovery, Drift, Object, Severity, subject
+
+_GPUS = ("nvidia.com/gpu", "amd.com/gpu")
+
+
+def uncharged(ours: Sequence[Object], api: Api, discovery: Discovery) -> Iterator[Drift]:
+    """Yield each training namespace whose pods have more GPUs than its Workloads are charged for.
+
+    Sums are compared, since the owners of a pod are what its author wrote.
+    """
+    for namespace in (o for o in ours if _trains(o)):
+        name = namespace["metadata"]["name"]
+        workloads = discovery.path(KUEUE_API, "Workload", name)
+        if workloads is None:
+            return
+        pods = [p for p in api.list(f"/api/v1/namespaces/{name}/pods") if _runs(p) and _taken(p)]
+        charged = _charged(api.list(workloads))
+        for gpu, taken in sum((_taken(pod) for pod in pods), Counter()).items():
+            if taken > charged[gpu]:
+                names = sorted(pod["metadata"]["name"] for pod in pods)
+                yield Drift(
+                    severity=Severity.GUARD,
+                    subject=subject(namespace),
+                    field=f"{gpu} in use",
+                    stack=f"{charged[gpu]}, which queues are charged for",
+                    live=f"{taken}, by pods {', '.join(names[:8])}",
+                    remedy="delete the job that no Workload belongs to (kubectl get workloads -n "
+                    f"{name}), and restore the guards; one that was deleted takes its grace to end",
+                )
+
+
+def _trains(body: Object) -> bool:
+    labels = body["metadata"].get("labels") or {}
+    return body["kind"] == "Namespace" and labels.get(TRAINING_LABEL) == "true"
+
+
+def _runs(pod: Object) -> bool:
+    return bool(pod["spec"].get("nodeName")) and pod["status"].get("phase") == "Running"
+
+
+def _taken(pod: Object) -> Counter[str]:
+    """Return the GPUs of a pod."""
+    limits = (c.get("resources", {}).get("limits", {}) for c in pod["spec"]["containers"])
+    return _gpus(limits)
+
+
+def _charged(workloads: Sequence[Object]) -> Counter[str]:
+    """Return the GPUs of a namespace's Workloads that hold quota and have not ended."""
+    return _gpus(
+        assigned.get("resourceUsage", {})
+        for workload in workloads
+        if not _ended(workload)
+        for assigned in workload.get("status", {}).get("admission", {}).get("podSetAssignments", ())
+    )
+
+
+def _ended(workload: Object) -> bool:
+    conditions = workload.get("status", {}).get("conditions", ())
+    return any(c["type"] == "Finished" and c["status"] == "True" for c in conditions)
+
+
+def _gpus(quantities: Iterable[dict[str, str]]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for listed in quantities:
+        counts.update({gpu: int(parse(listed[gpu])) for gpu in _GPUS if gpu in listed})
+    return counts

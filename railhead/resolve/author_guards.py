@@ -1,0 +1,270 @@
+"""Policies on what only controllers may write: who owns a job, what is admitted, where pods run.
+
+Kueue queues no job whose controlling owner it manages (v0.16.2, pkg/controller/jobframework/
+reconciler.go, FindAncestorJobManagedByKueue) and marks the pods of a job that it admitted by
+labels. Both are plain metadata, which the author of a job could write as well.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from railhead.base.names import JOBS_OWNER, PRIORITY_LABEL, QUEUE_LABEL, TRAINING_LABEL
+from railhead.catalog.versions import COMBINATIONS
+from railhead.fabric.mode import GKE_INTERFACES, NETWORKS_ANNOTATION
+from railhead.model.cluster import Cluster
+from railhead.resolve import cel
+from railhead.resolve.callers import ADMINISTRATORS, controllers, no_controller
+from railhead.resolve.fences import logins, pods_of
+from railhead.resolve.job_guards import KINDS, SETS, patched, templates
+from railhead.resolve.pod_guards import FabricDemand
+from railhead.resolve.pods import PROFILE
+from railhead.resolve.rules import on, rules
+from railhead.resolve.schedulers import scheduler_of
+
+# ConfigMaps of a training namespace that every job's pods read, NCCL's settings with the Python
+# that a runtime loads; that own its jobs; and Kubernetes' own with the API server's certificate.
+KEPT = (PROFILE, JOBS_OWNER, "kube-root-ca.crt")
+# What a job's author may say to Kueue about the job itself (kueue, pkg/controller/constants).
+_LABELS = (QUEUE_LABEL, PRIORITY_LABEL, "kueue.x-k8s.io/max-exec-time-seconds")
+# Who looks after a kind unless it says otherwise: each API's own constant for its ``managedBy``.
+_MANAGERS = (
+    "jobset.sigs.k8s.io/jobset-controller",
+    "kubeflow.org/mpi-operator",
+    "kubeflow.org/training-operator",
+    "kubernetes.io/job-controller",
+    "ray.io/kuberay-operator",
+    "trainer.kubeflow.org/trainjob-controller",
+)
+DEVICES_VARIABLE = "NVIDIA_VISIBLE_DEVICES"
+_SLICES = (
+    "kueue.x-k8s.io/elastic-job",
+    "kueue.x-k8s.io/workload-slice-name",
+    "kueue.x-k8s.io/workload-slice-replacement-for",
+)
+_TRAINER = {"trainer.kubeflow.org": ("trainjobs",)}
+_IN_TRAINING = {"matchLabels": {TRAINING_LABEL: "true"}}
+
+
+def author_policies(cluster: Cluster, fabric: FabricDemand) -> dict[str, dict[str, Any]]:
+    """Return policy name -> spec."""
+    return {
+        "railhead-job-owner": job_owner_policy(cluster),
+        "railhead-job-author": job_author_policy(cluster, fabric),
+        "railhead-train-job-author": train_job_author_policy(cluster, fabric),
+        "railhead-stack-objects": stack_objects_policy(cluster),
+    }
+
+
+def _matching(groups: dict[str, tuple[str, ...]], *operations: str) -> dict[str, Any]:
+    return {
+        "namespaceSelector": _IN_TRAINING,
+        "resourceRules": [
+            {
+                "apiGroups": [group],
+                "apiVersions": ["*"],
+                "operations": list(operations),
+                "resources": list(resources),
+            }
+            for group, resources in groups.items()
+        ],
+    }
+
+
+def _jobs() -> dict[str, tuple[str, ...]]:
+    return {group: tuple(kinds) for group, kinds in (KINDS | SETS).items()}
+
+
+def job_owner_policy(cluster: Cluster) -> dict[str, Any]:
+    """Return the policy on the metadata of jobs, and of what travels with them."""
+    before = "(request.operation == 'UPDATE' ? dyn(oldObject.metadata) : dyn({}))"
+    controlling = "{0}.?ownerReferences.orValue([]).filter(o, o.?controller.orValue(false))"
+    kueues = "{0}.?{1}.orValue({{}})"
+    rows = [
+        (
+            f"{controlling.format('variables.now')} == {controlling.format('variables.before')}",
+            "metadata.ownerReferences names a controller, by which the object would be charged to "
+            "no queue: remove it; only controllers say what they made",
+        ),
+        (
+            "variables.now.?finalizers.orValue([]).all(f,"
+            " f in variables.before.?finalizers.orValue([]))",
+            "metadata.finalizers keeps the object and its namespace from going: remove it",
+        ),
+        (
+            "variables.labels.all(k, !k.startsWith('kueue.x-k8s.io/')"
+            f" || k in {cel.strings(_LABELS)}"
+            " || variables.before.?labels[?k] == optional.of(variables.labels[k]))",
+            "a label says for Kueue what it alone says, such as which Workload the job has: remove "
+            f"it; an author may set {', '.join(_LABELS)}",
+        ),
+        (
+            f"variables.annotations.all(k, !(k in {cel.strings(_SLICES)})"
+            " || variables.before.?annotations[?k] == optional.of(variables.annotations[k]))",
+            "an annotation lets the job run on while what it grows by waits: remove it",
+        ),
+        (
+            "[dyn(object).?spec.?managedBy, dyn(object).?spec.?runPolicy.?managedBy].all(m,"
+            f" m.orValue({cel.string(_MANAGERS[0])}) in {cel.strings(_MANAGERS)})",
+            "managedBy gives the job to a controller that is not the stack's, which would hold its "
+            "quota and run nothing, or run it unseen: remove it",
+        ),
+        (
+            "dyn(object).kind != 'JobSet' || dyn(object).spec.replicatedJobs.all(j,"
+            f" j.?template.?spec.?managedBy.orValue({cel.string(_MANAGERS[0])})"
+            f" in {cel.strings(_MANAGERS)})",
+            "managedBy of a replicated job gives it to a controller that is not Kubernetes': "
+            "remove it",
+        ),
+        (
+            "dyn(object).kind != 'JobSet' || dyn(object).spec.replicatedJobs.map(j,"
+            " int(j.?replicas.orValue(1)) * int(j.?template.?spec.?parallelism.orValue(1))).sum()"
+            f" <= {pods_of(cluster)}",
+            f"the JobSet makes more pods than all nodes can run ({pods_of(cluster)}), and its Jobs "
+            "before it is admitted: lower replicas or parallelism",
+        ),
+        (
+            "dyn(object).kind != 'Secret'"
+            " || dyn(object).?type.orValue('') != 'kubernetes.io/service-account-token'",
+            "a Secret of this type gets a token that does not end: jobs have none; remove type",
+        ),
+        (
+            "dyn(object).kind != 'TrainJob' || !(dyn(object).?spec.?labels.orValue({})"
+            ".exists(k, k.startsWith('kueue.x-k8s.io/')))",
+            "spec.labels of a TrainJob are its JobSet's, for which Kueue alone speaks: remove "
+            "those that begin with kueue.x-k8s.io/",
+        ),
+    ]
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": _matching(
+            _jobs() | _TRAINER | {"": ("configmaps", "secrets")}, "CREATE", "UPDATE"
+        ),
+        "matchConditions": [no_controller(cluster)],
+        "variables": [
+            {"name": "now", "expression": "dyn(object.metadata)"},
+            {"name": "before", "expression": before},
+            {"name": "labels", "expression": kueues.format("variables.now", "labels")},
+            {"name": "annotations", "expression": kueues.format("variables.now", "annotations")},
+        ],
+        "validations": [
+            {"expression": expression, "message": message, "reason": "Forbidden"}
+            for expression, message in rows
+        ],
+    }
+
+
+def _author_rules(cluster: Cluster, fabric: FabricDemand, pod: str) -> list[tuple[str, str]]:
+    """Return (expression, message) of ``author`` in ``rules.yaml`` on ``pod``."""
+    operator = cluster.gpu_operator
+    # Pods join an NVLink domain by a claim on a template that the administrator's domain makes.
+    free = {"claims"} if operator and operator.compute_domains else set()
+    key = GKE_INTERFACES if fabric.attachment == "gke" else NETWORKS_ANNOTATION
+    scheduler = scheduler_of(cluster)
+    binds = () if scheduler.workloads else (scheduler.name,)
+    more = {
+        "schedulers": cel.strings(("default-scheduler", *binds)),
+        "claimTemplates": cel.strings(fabric.networks if fabric.attachment == "claim" else ()),
+        "networksKey": cel.string(key),
+        "networksValues": cel.strings([fabric.annotations.get(key, "")]),
+    }
+    listed = [rule for rule in rules().author if rule.name not in free]
+    if names := logins(cluster):
+        listed += rules().logins
+        more["logins"] = cel.strings(names)
+    return on(pod, listed, more)
+
+
+def job_author_policy(cluster: Cluster, fabric: FabricDemand) -> dict[str, Any]:
+    """Return the policy on the pod templates that a job's author writes.
+
+    A template that an update leaves alone may be older than the guard, or Kueue's.
+    """
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": _matching(_jobs(), "CREATE", "UPDATE"),
+        "matchConditions": [no_controller(cluster)],
+        "variables": [
+            {"name": "templates", "expression": templates("object")},
+            {
+                "name": "kept",
+                "expression": "request.operation == 'UPDATE'"
+                f" && variables.templates == ({templates('oldObject')})",
+            },
+        ],
+        "validations": [
+            {
+                "expression": f"variables.kept || variables.templates.all(p, {expression})",
+                "message": message,
+                "reason": "Forbidden",
+            }
+            for expression, message in _author_rules(cluster, fabric, "p")
+        ],
+    }
+
+
+def train_job_author_policy(cluster: Cluster, fabric: FabricDemand) -> dict[str, Any]:
+    """Return the same policy on a TrainJob's patches, which Kueue writes too when it admits."""
+    field = COMBINATIONS[cluster.versions].placement_field
+    devices = (
+        f"{DEVICES_VARIABLE} of spec.trainer.env has GPUs put in that no queue is charged for: "
+        "remove it"
+    )
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": _matching(_TRAINER, "CREATE", "UPDATE"),
+        "matchConditions": [no_controller(cluster)],
+        "variables": [
+            {
+                "name": "kept",
+                "expression": "request.operation == 'UPDATE'"
+                f" && dyn(object).spec.?{field} == dyn(oldObject).spec.?{field}",
+            }
+        ],
+        "validations": [
+            {
+                "expression": f"variables.kept || !({patched(cluster, f'!({expression})')})",
+                "message": f"spec.{field}: {message}",
+                "reason": "Forbidden",
+            }
+            for expression, message in _author_rules(cluster, fabric, "p")
+        ]
+        + [
+            {
+                "expression": "object.spec.?trainer.?env.orValue([]).all(e,"
+                f" e.name != '{DEVICES_VARIABLE}')",
+                "message": devices,
+                "reason": "Forbidden",
+            },
+            {
+                "expression": "[object.spec.?initializer.?dataset, object.spec.?initializer.?model]"
+                f".all(i, !(i.?secretRef.?name.orValue('') in {cel.strings(logins(cluster))}))",
+                "message": "spec.initializer reads the login of a registry: name another secret",
+                "reason": "Forbidden",
+            },
+        ],
+    }
+
+
+def stack_objects_policy(cluster: Cluster) -> dict[str, Any]:
+    """Return the policy that the stack's ConfigMaps are written by the stack and controllers."""
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": _matching({"": ("configmaps",)}, "CREATE", "UPDATE", "DELETE"),
+        "matchConditions": [
+            {
+                "name": "kept",
+                "expression": f"request.name in {cel.strings(KEPT)}"
+                f" || object != null && object.metadata.name in {cel.strings(KEPT)}",
+            },
+            {"name": "no-controller", "expression": f"!{controllers(cluster)}"},
+        ],
+        "validations": [
+            {
+                "expression": ADMINISTRATORS,
+                "message": f"every job here depends on this ConfigMap ({', '.join(KEPT)})"
+                ", and only the stack writes it: a job's own files travel in one of its name",
+                "reason": "Forbidden",
+            }
+        ],
+    }
