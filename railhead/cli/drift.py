@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+import yaml
 
 from railhead.base.options import Stack
 
@@ -47,6 +48,14 @@ def drift(
             help="Also write Prometheus metrics, for node exporter's textfile collector (*.prom).",
         ),
     ] = None,
+    definitions: Annotated[
+        bool,
+        typer.Option(
+            "--definitions",
+            help="Print the definitions that the stack's charts bring, which no update restores, "
+            "for `kubectl apply --server-side --force-conflicts -f -`.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Compare the cluster with the last update of its stack, field by field.
@@ -73,6 +82,9 @@ def drift(
             remedy="run `pulumi up` first, or name the state of another stack by --state FILE",
         )
     client = kube.Cluster(target(cluster, kubeconfig, context))
+    if definitions:
+        typer.echo(yaml.safe_dump_all(drift.definitions(document, client), sort_keys=False))
+        return
     differences = drift.find(document, client)
     if metrics is not None:
         _publish(metrics, name, differences)

@@ -16,6 +16,7 @@ from typing import Any
 from railhead.base.differences import differences, merged_lists, undoing
 from railhead.drift.added import by_hand
 from railhead.drift.charts import Release, release
+from railhead.drift.charts import definitions as of_release
 from railhead.drift.objects import (
     GUARDS,
     REFRESH,
@@ -33,7 +34,7 @@ from railhead.drift.objects import (
 )
 from railhead.drift.uncharged import uncharged
 
-__all__ = ["Api", "Drift", "Release", "Severity", "find", "objects", "releases"]
+__all__ = ["Api", "Drift", "Release", "Severity", "definitions", "find", "objects", "releases"]
 
 _RELEASE = "kubernetes:helm.sh/v3:Release"
 # Marks an object that is not the stack's, and of which the stack gives a part.
@@ -88,6 +89,16 @@ def find(state: Mapping[str, Any], api: Api) -> list[Drift]:
     results += by_hand(ours, api, discovery)
     results += uncharged(ours, api, discovery)
     return sorted(results)
+
+
+def definitions(state: Mapping[str, Any], api: Api) -> Iterator[Object]:
+    """Yield the definitions that the charts of a stack's releases bring, which Helm installs once.
+
+    Raises as :func:`find`.
+    """
+    discovery = Discovery(api)
+    for item in releases(state):
+        yield from of_release(item, api, discovery)
 
 
 def _object(wanted: Object, api: Api, discovery: Discovery) -> Iterator[Drift]:

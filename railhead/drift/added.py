@@ -35,6 +35,8 @@ _ANYBODY_S = frozenset(
 # What does the same as a kind that the stack makes.
 _LIKE = {
     "ClusterTrainingRuntime": ((TRAINER_API, "TrainingRuntime"),),
+    # One stops the drain of the nodes that its pods are on.
+    "Namespace": (("policy/v1", "PodDisruptionBudget"),),
     "ResourceQuota": (("v1", "LimitRange"),),
     "RoleBinding": (("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),),
     "ValidatingAdmissionPolicy": (

@@ -59,9 +59,7 @@ def release(
 
     The engine does not look into a release, so no update restores its objects.
     """
-    secrets = discovery.path("v1", "Secret", one.namespace)
-    selector = f"owner=helm,name={one.name},status=deployed"
-    records = api.list(secrets, selector=selector) if secrets else []
+    records = _records(one, api, discovery)
     read = _read(records[-1]) if records else None
     body, made = read or ({}, [])
     yield from _stopped(one, made, api, discovery)
@@ -127,26 +125,60 @@ def _upgraded(one: Release, body: Mapping[str, Any]) -> Iterator[Drift]:
 def _definitions(
     one: Release, body: Mapping[str, Any], api: Api, discovery: Discovery
 ) -> Iterator[Drift]:
-    """Definitions of the chart's `crds` folder that are gone: Helm installs them once.
+    """Yield definitions of the chart's `crds` folder that are gone or changed.
+
+    Helm installs them once, and no update puts them back. What was pruned from a schema is dropped
+    from objects, or refused, without a word of the controller.
 
     They are in no manifest; the record has the chart's own files, without its subcharts'.
     """
+    back = (
+        "`railhead drift STACK --definitions | kubectl apply --server-side --force-conflicts -f -`"
+    )
+    for made in _of_chart(one, body):
+        path = discovery.path(str(made["apiVersion"]), str(made["kind"]))
+        if path is None:
+            continue
+        live = api.find(f"{path}/{made['metadata']['name']}")
+        if live is None:
+            yield replace(
+                gone(made, guard=True),
+                remedy=f"{back}, then `pulumi up --refresh`: Helm installs them once, and all "
+                "that was of this kind is gone",
+            )
+            continue
+        rows = list(differences(made.get("spec") or {}, live.get("spec") or {}, "spec"))
+        for where, says, has in rows[:1]:
+            more = f", and {len(rows) - 1} fields more" if rows[1:] else ""
+            yield Drift(
+                severity=Severity.GUARD,
+                subject=subject(made),
+                field=where,
+                stack=short(says),
+                live=f"{short(has)}{more}",
+                remedy=f"{back}: Helm installs them once",
+            )
+
+
+def definitions(one: Release, api: Api, discovery: Discovery) -> Iterator[Object]:
+    """Yield the definitions of the `crds` folder of a release's chart, from Helm's own record."""
+    for record in _records(one, api, discovery)[-1:]:
+        body, _ = _read(record) or ({}, [])
+        yield from _of_chart(one, body)
+
+
+def _records(one: Release, api: Api, discovery: Discovery) -> list[Object]:
+    secrets = discovery.path("v1", "Secret", one.namespace)
+    selector = f"owner=helm,name={one.name},status=deployed"
+    return api.list(secrets, selector=selector) if secrets else []
+
+
+def _of_chart(one: Release, body: Mapping[str, Any]) -> Iterator[Object]:
     if one.given.get("skipCrds"):
         return
-    chart = body.get("chart") or {}
-    for file in chart.get("files") or ():
-        if not str(file.get("name")).startswith("crds/"):
-            continue
-        for made in _objects(base64.b64decode(file.get("data") or "").decode()):
-            path = discovery.path(str(made["apiVersion"]), str(made["kind"]))
-            if path and api.find(f"{path}/{made['metadata']['name']}") is None:
-                about = chart.get("metadata") or {}
-                yield replace(
-                    gone(made, guard=True),
-                    remedy=f"helm show crds of chart {about.get('name')} {about.get('version')} | "
-                    "kubectl apply --server-side -f -, then `pulumi up --refresh`: Helm installs "
-                    "them once, and all that was of this kind is gone",
-                )
+    for file in (body.get("chart") or {}).get("files") or ():
+        if str(file.get("name")).startswith("crds/"):
+            yield from _objects(base64.b64decode(file.get("data") or "").decode())
 
 
 def _stopped(

@@ -244,6 +244,7 @@ DEFINITION = """
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: jobsets.jobset.x-k8s.io}
+spec: {versions: [{name: v1, schema: {openAPIV3Schema: {properties: {a: {type: object}}}}}]}
 """
 CHART = {
     "metadata": {"name": "jobset", "version": "0.10.1"},
@@ -265,7 +266,7 @@ SECRET = {"4dabf18193072939515e22adb298388d": "x", "ciphertext": "y"}
         ({"values": {}}, {"config": {"b": 1}}, [("values", "helm -n s history jobset")]),
         ({"version": "0.10.1"}, {"chart": CHART | {"files": []}}, []),
         ({"version": "0.10.0"}, {"chart": CHART | {"files": []}}, [("version", "--refresh")]),
-        ({}, {"chart": CHART}, [("", "helm show crds of chart jobset 0.10.1")]),
+        ({}, {"chart": CHART}, [("", "`railhead drift STACK --definitions | kubectl apply")]),
         ({"skipCrds": True}, {"chart": CHART}, []),
     ],
 )
@@ -283,6 +284,20 @@ def test_upgraded_release_and_missing_crds_are_drift(
         assert way in row.remedy
     there = Live(_record(body), yaml.safe_load(DEFINITION))
     assert not [r for r in charts.release(item, there, Discovery(there), []) if not r.field]
+
+
+def test_a_pruned_definition_is_drift() -> None:
+    item = Release(namespace="s", name="jobset", given={})
+    pruned = yaml.safe_load(DEFINITION)
+    del pruned["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["a"]
+    api = Live(_record({"chart": CHART}), pruned)
+    (row,) = charts.release(item, api, Discovery(api), [])
+    assert row.severity is Severity.GUARD
+    assert row.field.endswith("openAPIV3Schema.properties.a.type")
+    assert "--definitions | kubectl apply --server-side --force-conflicts -f -" in row.remedy
+    assert list(charts.definitions(item, api, Discovery(api))) == [yaml.safe_load(DEFINITION)]
+    whole = Live(_record({"chart": CHART}), yaml.safe_load(DEFINITION))
+    assert not list(charts.release(item, whole, Discovery(whole), []))
 
 
 def test_patch_compares_only_its_part_of_an_object() -> None:
