@@ -6,6 +6,7 @@ YAML is dumped from objects; a comment is put above a field as a whole line.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -110,7 +111,9 @@ def files(name: str, stack: str, starter: Starter, section: Section) -> Mapping[
             f"{requirement}=={__version__}\n"
             for requirement in (f"railhead[{starter.extra}]", "railhead-accept", "railhead-lab")
         ),
-        ".github/workflows/review.yml": _workflow(),
+        # As docs/pipelines has them: a pull request is reviewed without credentials.
+        ".github/workflows/railhead-review.yml": _pipeline("github-review.yml"),
+        ".github/workflows/railhead-comment.yml": _pipeline("github-comment.yml"),
         ".gitignore": _IGNORED,
         "README.md": _README.format(name=name, stack=stack, version=__version__),
     }
@@ -130,21 +133,5 @@ def _runtime(environment: str) -> dict[str, Any]:
     return {"name": "python", "options": {"toolchain": "pip", "virtualenv": environment}}
 
 
-def _workflow() -> str:
-    """Return what runs on a pull request: no credentials are needed for it."""
-    steps = [
-        # The whole history, for the branch that the pull request goes to.
-        {"uses": "actions/checkout@v4", "with": {"fetch-depth": 0}},
-        {"uses": "actions/setup-python@v5", "with": {"python-version": "3.12"}},
-        {"uses": "pulumi/actions@v6"},
-        {"run": "pip install -r requirements.txt"},
-        {"name": "Check the stacks' files", "run": "railhead config check"},
-        {
-            "name": "Say what the pull request would lose",
-            "run": "railhead review --base origin/${{ github.base_ref }} "
-            '--markdown "$GITHUB_STEP_SUMMARY"',
-        },
-    ]
-    jobs = {"review": {"runs-on": "ubuntu-latest", "timeout-minutes": 20, "steps": steps}}
-    document = {"name": "Review", "on": {"pull_request": {}}, "permissions": {"contents": "read"}}
-    return _dumped({**document, "jobs": jobs})
+def _pipeline(name: str) -> str:
+    return (Path(__file__).parent / "pipelines" / name).read_text(encoding="utf-8")

@@ -61,11 +61,18 @@ def _of_the_tree() -> set[str]:
         job = parse_job(file.read_text(), where=file.name)
         jobs |= {f"railhead/examples/{name}" for name in (file.name, *job.files)}
     assert jobs
-    return jobs | {
-        name if name.startswith("railhead/") else f"railhead/{name}"
-        for name in listed
-        if (REPO / name).is_file()
+    pipelines = {
+        f"railhead/cli/pipelines/{file.name}" for file in (REPO / "docs/pipelines").iterdir()
     }
+    return (
+        jobs
+        | pipelines
+        | {
+            name if name.startswith("railhead/") else f"railhead/{name}"
+            for name in listed
+            if (REPO / name).is_file()
+        }
+    )
 
 
 def test_every_file_is_in_one_wheel(built: dict[str, Built]) -> None:
