@@ -11,11 +11,16 @@ from railhead.review.added import ADDED
 from railhead.review.compare import Change, Planned, lost_order
 from railhead.review.gone import gone, size
 from railhead.review.judged import Judged
-from railhead.review.model import Level
+from railhead.review.model import Level, Loss
 from railhead.review.objects import BY_KIND
 from railhead.review.rows import differing, fields, prefix, short
 
-_DIGESTS = ("railhead.dev/digest",)
+# Networks of pods' rails: a stack's file changes them too, and no other row says what they lose.
+_RAILS = (
+    *("NetworkAttachmentDefinition", "SriovNetworkNodePolicy", "SriovNetwork", "SriovIBNetwork"),
+    *("IPPool", "CIDRPool", "NicClusterPolicy", "MacvlanNetwork", "HostDeviceNetwork"),
+    *("Network", "GKENetworkParamSet"),
+)
 
 
 def judged(
@@ -45,7 +50,7 @@ def judged(
             results += rule(change, code=code)
         if added := ADDED.get(kind):
             results += added(change, code=code)
-        if not BY_KIND.get(kind):
+        if not results and kind != "ConfigMap":
             results += _other(change, code=code)
     results += fields(change)
     if type_.startswith("aws:"):
@@ -185,18 +190,18 @@ def _networks(inputs: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _other(change: Change, *, code: bool) -> Iterator[Judged]:
-    """Yield a look at objects that no rule knows, where code changes them."""
-    if change.kind != "changed" or not code:
+    """Yield a look at what no rule reads of an object, where code changes it, and at rails."""
+    rails = change.either.type.rpartition(":")[2] in _RAILS
+    if change.kind != "changed" or not (code or rails):
         return
     changed = {
-        path: values
-        for path, values in differing(change).items()
-        if not path.startswith(("data.", "metadata.annotations.")) and path not in _DIGESTS
+        path: values for path, values in differing(change).items() if "annotations." not in path
     }
     if changed:
         path, (was, now) = next(iter(changed.items()))
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-        yield Judged("ask", "jobs", f"{path}: {short(was)} -> {short(now)}{more}")
+        loss: Loss = "network" if rails else "jobs"
+        yield Judged("ask", loss, f"{path}: {short(was)} -> {short(now)}{more}")
 
 
 def _unread(change: Change) -> Iterator[Judged]:

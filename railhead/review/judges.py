@@ -70,10 +70,11 @@ def _same_program(source: Sources, name: str) -> bool:
     if not name.endswith(".py"):
         return False
     before, after = source.text(name, head=False), source.text(name, head=True)
-    return before is not None and after is not None and _program(before) == _program(after)
+    return before is not None and after is not None and program(before) == program(after)
 
 
-def _program(text: str) -> str:
+def program(text: str) -> str:
+    """Return what a Python file does: its text without comments and docstrings."""
     try:
         tree = ast.parse(text)
     except SyntaxError:

@@ -14,6 +14,7 @@ from railhead.base.tags import MOVING, moves
 from railhead.review import rights
 from railhead.review.compare import Change
 from railhead.review.judged import Judged
+from railhead.review.judges import program
 from railhead.review.model import Level
 from railhead.review.rows import flat, less, prefix, several, short
 
@@ -117,7 +118,10 @@ def guards(change: Change, *, code: bool) -> Iterator[Judged]:
     ]
     if conditions and code:
         yield Judged("refuse", "guards", "is asked under another condition only", who)
-    for key in ("validationActions", "failurePolicy", "matchResources", "policyName", "variables"):
+    for key in (
+        *("validationActions", "failurePolicy", "matchResources", "policyName", "variables"),
+        *("paramKind", "paramRef"),
+    ):
         if was.get(key) != now.get(key) and (code or key != "variables"):
             level: Level = "ask" if key == "variables" else "refuse"
             text = f"{key}: {short(was.get(key))} -> {short(now.get(key))}"
@@ -468,6 +472,25 @@ def _value(path: str, was: Any, now: Any, *, code: bool) -> Judged:
     return Judged("ask" if code else "note", "jobs", text)
 
 
+def config_maps(change: Change, *, code: bool) -> Iterator[Judged]:
+    """Yield a file that pods or `railhead` read, where code changes it."""
+    if change.kind != "changed" or not code:
+        return
+    was, now = change.was.get("data") or {}, change.now.get("data") or {}
+    for name in sorted({*was, *now}):
+        before, after = was.get(name), now.get(name)
+        if before == after or _same(name, before, after):
+            continue
+        old, new = dict(flat(before, name)), dict(flat(after, name))
+        paths = [path for path in sorted({*old, *new}) if old.get(path) != new.get(path)]
+        what = "runs otherwise" if name.endswith((".py", ".sh")) else "says otherwise"
+        yield Judged("ask", "jobs", f"{what}: {', '.join(paths[:4])}", "pods and jobs that read it")
+
+
+def _same(name: str, before: Any, after: Any) -> bool:
+    return name.endswith(".py") and program(str(before)) == program(str(after))
+
+
 Rule = Callable[..., Iterator[Judged]]
 WORKLOADS = ("DaemonSet", "Deployment", "StatefulSet", "Job", "CronJob", "Pod", "ReplicaSet")
 BY_KIND: Mapping[str, tuple[Rule, ...]] = {
@@ -479,6 +502,7 @@ BY_KIND: Mapping[str, tuple[Rule, ...]] = {
     "Namespace": (namespaces,),
     "ResourceQuota": (limits,),
     "ClusterQueue": (queues,),
+    "ConfigMap": (config_maps,),
     "Service": (services,),
     "Secret": (secrets,),
     "Release": (charts,),

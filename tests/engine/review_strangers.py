@@ -648,7 +648,7 @@ SECOND_BAD = (
     stack(
         "a smaller share for training",
         _LOOK,
-        "training",
+        "more than the 6 nodes",
         ("nodes: 12 # promised", "nodes: 6 # promised"),
         of=ROCE,
     ),

@@ -16,6 +16,7 @@ from railhead.review.side import Side, by_engine, sides, violations
 from railhead.review.sources import Sources, git, sources
 from tests.engine.controlplane import locate
 from tests.engine.review_cases import CASES, Case
+from tests.engine.review_mutations import counted
 from tests.engine.review_strangers import STRANGERS
 from tests.marks import few
 
@@ -147,3 +148,10 @@ def test_plan_without_the_engine_is_the_engines(name: str, pulled: Sources) -> N
     reported = set(violations([side], root)[file])
     assert reported == set(engine.plan.violations)
     assert len(reported) >= 2
+
+
+@pytest.mark.exhaustive
+def test_spoilt_fields_are_refused_or_asked_about() -> None:
+    verdicts, rest = counted(1000, seed=1)
+    seen = verdicts["refuse"] + verdicts["ask"]
+    assert seen / sum(verdicts.values()) >= 0.98, rest.most_common()

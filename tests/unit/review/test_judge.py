@@ -228,3 +228,63 @@ def test_folder_of_a_plan_is_no_difference() -> None:
     old, new = (resources(plan(f"railhead-plan-{n}"), "/checkout") for n in ("a1_", "b2"))
     assert compare(old, new) == []
     assert old["urn::chart"].inputs["chart"] == "/cache/charts/kueue-0.16.2"
+
+
+def _hook(**more: Any) -> dict[str, Any]:
+    rule = {"apiGroups": [""], "operations": ["CREATE"], "resources": ["pods"]}
+    return {"metadata": {"name": "it"}, "webhooks": [{"name": "a", "rules": [rule], **more}]}
+
+
+def _quota(amount: str) -> dict[str, Any]:
+    row = {"name": "nvidia.com/gpu", "nominalQuota": amount}
+    groups = [{"flavors": [{"name": "h100", "resources": [row]}]}]
+    return {"metadata": {"name": "it"}, "spec": {"resourceGroups": groups}}
+
+
+HOOK = "kubernetes:admissionregistration.k8s.io/v1:MutatingWebhookConfiguration"
+PRIORITY = "kubernetes:scheduling.k8s.io/v1:PriorityClass"
+MAP = "kubernetes:core/v1:ConfigMap"
+RAIL = "kubernetes:k8s.cni.cncf.io/v1:NetworkAttachmentDefinition"
+DEVICE = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
+ADDED = [
+    (HOOK, _hook(), "refuse jobs: is asked about all pods"),
+    (HOOK, _hook(failurePolicy="Ignore"), "ask jobs: the webhook sees"),
+    (HOOK, _hook(namespaceSelector={"matchLabels": {"a": "b"}}), "ask jobs: the webhook sees"),
+    (PRIORITY, {"value": 7, "globalDefault": True}, "refuse quota: is everyone's"),
+    (PRIORITY, {"value": 7}, ""),
+    (QUEUE, _quota("99"), "refuse quota: gives out 99 nvidia.com/gpu"),
+    (DEPLOYMENT, _pod(**DEVICE), "refuse quota: takes 1 nvidia.com/gpu a pod"),
+    (DEPLOYMENT, _pod(), ""),
+]
+
+
+@pytest.mark.parametrize(("type_", "inputs", "expected"), ADDED)
+def test_what_code_adds_is_judged(type_: str, inputs: dict[str, Any], expected: str) -> None:
+    results = said([], [planned(type_, inputs)])
+    assert any(expected in text for text in results) if expected else not results
+
+
+def test_quota_of_the_stacks_file_is_not_beside_it() -> None:
+    assert not said([], [planned(QUEUE, _quota("99"))], code=False)
+
+
+def test_ports_that_go_open_every_port() -> None:
+    rule = {"to": [{"podSelector": {"matchLabels": {"k8s-app": "kube-dns"}}}]}
+    old = {"spec": {"egress": [{**rule, "ports": [{"port": 53}]}]}}
+    results = said([planned(NETWORK, old)], [planned(NETWORK, {"spec": {"egress": [rule]}})])
+    assert any("on every port to those that it named ports for" in text for text in results)
+
+
+def test_rails_are_asked_about_when_the_file_changes_them() -> None:
+    old, new = ({"spec": {"config": text}} for text in ("a", "b"))
+    assert said([planned(RAIL, old)], [planned(RAIL, new)], code=False)
+
+
+def test_changed_files_that_pods_read_are_asked_about() -> None:
+    old = planned(
+        MAP, {"data": {"prove.py": "a = 1\n", "contract.json": {"fabric": {"mtu": 9000}}}}
+    )
+    same = planned(MAP, old.inputs | {"data": {**old.inputs["data"], "prove.py": "a = 1  # one\n"}})
+    other = planned(MAP, {"data": {**old.inputs["data"], "contract.json": {"fabric": {"mtu": 1}}}})
+    assert not said([old], [same])
+    assert said([old], [other]) == ["ask jobs: says otherwise: contract.json.fabric.mtu"]
