@@ -129,10 +129,11 @@ def job_owner_policy(cluster: Cluster) -> dict[str, Any]:
             "a Secret of this type gets a token that does not end: jobs have none; remove type",
         ),
         (
+            # The SDK of Kubeflow (0.5.0) gives the queue's label there, too.
             "dyn(object).kind != 'TrainJob' || !(dyn(object).?spec.?labels.orValue({})"
-            ".exists(k, k.startsWith('kueue.x-k8s.io/')))",
-            "spec.labels of a TrainJob are its JobSet's, for which Kueue alone speaks: remove "
-            "those that begin with kueue.x-k8s.io/",
+            f".exists(k, k.startsWith('kueue.x-k8s.io/') && !(k in {cel.strings(_LABELS)})))",
+            "spec.labels of a TrainJob are its JobSet's, for which Kueue alone speaks: of those "
+            f"that begin with kueue.x-k8s.io/ leave {', '.join(_LABELS)} alone",
         ),
     ]
     return {
