@@ -170,7 +170,7 @@ def _run(
     with (
         streams[0].open("wb") as out,
         streams[1].open("ab") as error,
-        events.open("rb") as told,
+        events.open("rb") as log,
     ):
         process = subprocess.Popen(
             [*command, "--non-interactive"],
@@ -188,7 +188,7 @@ def _run(
                         remedy="look at the machine's load, and try again",
                     )
                 # Only what is new: all of it is megabytes.
-                reached += told.read().count(b'"resourcePreEvent"')
+                reached += log.read().count(b'"resourcePreEvent"')
                 progress(reached)
                 time.sleep(0.2)
         finally:

@@ -33,7 +33,7 @@ def server(judging_plane: ControlPlane) -> Iterator[Server]:
         space = {"name": NAMESPACE, "labels": {"railhead.dev/training": "true"}}
         server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": space})
         for name, guard in ending(config.parse(lab_cluster(), where="test")).items():
-            bodies = {
+            bodies: dict[str, Mapping[str, Any]] = {
                 "ValidatingAdmissionPolicy": {name: guard.policy},
                 "ValidatingAdmissionPolicyBinding": guard.bound(name),
             }
