@@ -219,7 +219,7 @@ def test_a_repository_runs_a_job_on_a_twin_of_its_cluster(
 ) -> None:
     own = Own(installed, tmp_path, "--platform", "metal", "--set", "nodes=2")
     reported = own.railhead("rehearse", "metal", "--only", "job", "--only", "destroy")
-    assert "job:" in reported
+    assert "job:torch:training" in reported
 
 
 def test_a_repositorys_program_is_found_from_below(installed: Environment, tmp_path: Path) -> None:

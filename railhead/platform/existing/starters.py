@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from railhead.machines import MACHINES
 from railhead.platform.starter import (
     COMMENTS,
     Answers,
@@ -46,8 +47,14 @@ def _common(answers: Answers) -> Section:
 
 
 def _metal(answers: Answers) -> Section:
+    common = _common(answers)
+    row = MACHINES[answers["machine"]]
+    common["pools"][0]["schedulable"] = {
+        "cpu": row.schedulable_vcpus,
+        "memory_gib": row.schedulable_memory_gib,
+    }
     return {
-        **_common(answers),
+        **common,
         "gpu_operator": {"driver": "operator", "gpudirect": "dma-buf"},
         "fabric": {
             "kind": "roce",
@@ -115,6 +122,8 @@ STARTERS = (
         ),
         comments={
             **COMMENTS,
+            "pools": f"{COMMENTS['pools']}\n`schedulable`: what pods can request on a node, by "
+            "`kubectl describe node`; makers differ.",
             "fabric": "Interfaces and HCAs as `ibdev2netdev` on a node prints them.",
         },
     ),
