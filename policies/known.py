@@ -88,6 +88,7 @@ _APART = (
     *("aws:s3/bucketVersioning*", "aws:s3/bucketLifecycle*", "aws:s3/bucketServerSide*"),
     *("aws:s3/bucketOwnershipControls:*", "aws:s3/bucketLogging*"),
     *("gcp:monitoring/*", "gcp:logging/*", "gcp:billing/budget:Budget"),
+    "gcp:compute/address:Address",
     *("gcp:artifactregistry/repository:Repository", "gcp:pubsub/topic:Topic"),
 )
 # Packages of which every type is a provider's: none of their resources is a component.

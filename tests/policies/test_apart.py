@@ -43,6 +43,7 @@ HARMLESS = [
     "aws:budgets/budget:Budget",
     "random:index/randomPassword:RandomPassword",
     "gcp:monitoring/alertPolicy:AlertPolicy",
+    "gcp:compute/address:Address",
 ]
 
 
