@@ -281,10 +281,9 @@ def test_rails_are_asked_about_when_the_file_changes_them() -> None:
 
 
 def test_changed_files_that_pods_read_are_asked_about() -> None:
-    old = planned(
-        MAP, {"data": {"prove.py": "a = 1\n", "contract.json": {"fabric": {"mtu": 9000}}}}
-    )
-    same = planned(MAP, old.inputs | {"data": {**old.inputs["data"], "prove.py": "a = 1  # one\n"}})
-    other = planned(MAP, {"data": {**old.inputs["data"], "contract.json": {"fabric": {"mtu": 1}}}})
+    data: dict[str, Any] = {"prove.py": "a = 1\n", "contract.json": {"fabric": {"mtu": 9000}}}
+    old = planned(MAP, {"data": data})
+    same = planned(MAP, {"data": {**data, "prove.py": "a = 1  # metres\n"}})
+    other = planned(MAP, {"data": {**data, "contract.json": {"fabric": {"mtu": 1}}}})
     assert not said([old], [same])
     assert said([old], [other]) == ["ask jobs: says otherwise: contract.json.fabric.mtu"]
