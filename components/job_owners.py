@@ -10,6 +10,8 @@ import pulumi_kubernetes as kubernetes
 
 from railhead.base.names import JOBS_OWNER
 
+_DESCRIPTION = "Owns the jobs of `railhead launch`; goes with the stack."
+
 
 @dataclass(frozen=True, kw_only=True)
 class JobOwnersArgs:
@@ -38,8 +40,12 @@ class JobOwners(pulumi.ComponentResource):
         for namespace in args.namespaces:
             kubernetes.core.v1.ConfigMap(
                 f"{name}-{namespace}",
-                metadata={"name": JOBS_OWNER, "namespace": namespace},
-                data={"about": "Owns the jobs of `railhead launch`; goes with the stack."},
+                # Without data, whose change would replace it below running jobs.
+                metadata={
+                    "name": JOBS_OWNER,
+                    "namespace": namespace,
+                    "annotations": {"kubernetes.io/description": _DESCRIPTION},
+                },
                 opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
             )
         self.register_outputs({"namespaces": list(args.namespaces)})

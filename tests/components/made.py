@@ -76,8 +76,8 @@ def _parts(recording: Recording) -> dict[str, tuple[Registered, dict[str, Any]]]
             inputs["spec"] |= dict.fromkeys(inputs["spec"].keys() & RULES, "as its tests")
         if resource.type.endswith(":ConfigMap") and WATCHING in resource.name:
             inputs["data"] = dict.fromkeys(inputs["data"], "as its tests")
-        elif resource.type.endswith(":ConfigMap"):
-            programs = [name for name in inputs.get("data", ()) if name.endswith(".py")]
+        elif resource.type.endswith(":ConfigMap") and "data" in inputs:
+            programs = [name for name in inputs["data"] if name.endswith(".py")]
             inputs["data"] |= dict.fromkeys(programs, "as its tests")
         results[urn] = (resource, registered)
     return results
