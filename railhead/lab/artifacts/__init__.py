@@ -1,5 +1,6 @@
 """Everything the lab needs that is built or installed once, in a cache keyed by what goes in."""
 
+from railhead.lab.artifacts.missing import plan
 from railhead.lab.artifacts.store import (
     Artifacts,
     Simulation,
@@ -9,7 +10,6 @@ from railhead.lab.artifacts.store import (
     installed,
     locate,
     main_build,
-    plan,
 )
 from railhead.lab.artifacts.template import clone_template, import_archive
 

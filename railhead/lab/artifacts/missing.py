@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 from railhead.lab.artifacts import charts, golang, packages, template, training
@@ -28,7 +27,7 @@ def plan() -> tuple[Step, ...]:
     return tuple(step for step in (*_compiled(), *_filed(absent)) if step.name in needed)
 
 
-def _needed(absent: Sequence[str]) -> set[str]:
+def _needed(absent: tuple[str, ...]) -> set[str]:
     """Return the names of the steps whose result is missing."""
     upstream = not golang.upstream_dir().is_dir()
     core = upstream or not golang.core_dir().is_dir()
@@ -88,7 +87,7 @@ def _compiled() -> tuple[Step, ...]:
     )
 
 
-def _filed(absent: Sequence[str]) -> tuple[Step, ...]:
+def _filed(absent: tuple[str, ...]) -> tuple[Step, ...]:
     return (
         Step(
             name="packages",
@@ -139,7 +138,7 @@ def _filed(absent: Sequence[str]) -> tuple[Step, ...]:
     )
 
 
-def _install(absent: Sequence[str], runner: Runner, tell: Tell) -> None:
+def _install(absent: tuple[str, ...], runner: Runner, tell: Tell) -> None:
     packages.update(runner, tell)
     if absent:
         packages.install(absent, runner, tell)

@@ -379,6 +379,7 @@ def stacks(draw: st.DrawFn) -> Object:
     return raw
 
 
+@pytest.mark.slow
 @settings(max_examples=250)
 @given(raw=stacks(), data=st.data())
 def test_every_job_that_a_generated_stack_takes(raw: Object, data: st.DataObject) -> None:

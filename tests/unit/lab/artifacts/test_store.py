@@ -220,4 +220,4 @@ def _fresh_plan(monkeypatch: pytest.MonkeyPatch) -> tuple[Step, ...]:
     monkeypatch.setattr(golang, "users_pulumi", lambda: None)
     monkeypatch.setattr(packages, "missing", lambda: ())
     monkeypatch.setattr(packages, "require_apt", lambda: None)
-    return store.plan()
+    return artifacts.plan()

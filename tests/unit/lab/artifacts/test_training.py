@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console
 
 from railhead.base.errors import InputError, RailheadError
-from railhead.lab.artifacts import store, training
+from railhead.lab.artifacts import missing, store, training
 from railhead.lab.artifacts.commands import CommandError, Runner
 from railhead.lab.artifacts.images import EPOCH, Blob
 
@@ -212,7 +212,7 @@ def test_an_image_on_request_is_an_archive_and_no_layer(
     assert set(labels) >= {"dev.railhead.tensorflow-cpu", "dev.railhead.paddlepaddle"}
     # What no lab needs is not part of what every lab's build makes.
     assert recipe.key != training.TRAINING.key
-    assert recipe.name not in {step.name for step in store.plan()}
+    assert recipe.name not in {step.name for step in missing.plan()}
 
 
 def test_an_image_that_nobody_knows_is_refused() -> None:
