@@ -159,7 +159,7 @@ def test_an_existing_network_and_a_block_of_ones_own_are_planned(
 
 @pytest.mark.usefixtures("_engine")
 def test_a_repository_is_created_upgraded_and_destroyed(tmp_path: Path) -> None:
-    """From an empty folder, by wheels alone, over two versions of Railhead."""
+    """An empty folder, wheels alone, and two versions of Railhead."""
     asked = ["railhead[aws]", "railhead-accept", "railhead-lab"]
     built = wheels.build_all(tmp_path / "dist")
     environment = wheels.environment(tmp_path / "venv", built, asked)
