@@ -168,7 +168,7 @@ def _why(pod: Object, container: Object | None) -> str:
 def _held(pod: Object) -> str:
     """Return the memory that a killed container had, which is its limit; empty if it had none."""
     containers = (pod.get("spec") or {}).get("containers") or []
-    trainer = next((c for c in containers if c.get("name") == TRAINER_CONTAINER), {})
+    trainer: Object = next((c for c in containers if c.get("name") == TRAINER_CONTAINER), {})
     limit = ((trainer.get("resources") or {}).get("limits") or {}).get("memory")
     return f": it held all of its {limit}" if limit else ", its node had no more"
 
