@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from railhead.base.names import JOBS_OWNER, PRIORITY_LABEL, QUEUE_LABEL, TRAINING_LABEL
+from railhead.base.names import JOBS_OWNER, PRIORITY_LABEL, QUEUE_LABEL
 from railhead.catalog.versions import COMBINATIONS
 from railhead.fabric.mode import GKE_INTERFACES, NETWORKS_ANNOTATION
 from railhead.model.cluster import Cluster
@@ -43,7 +43,6 @@ _SLICES = (
     "kueue.x-k8s.io/workload-slice-replacement-for",
 )
 _TRAINER = {"trainer.kubeflow.org": ("trainjobs",)}
-_IN_TRAINING = {"matchLabels": {TRAINING_LABEL: "true"}}
 
 
 def author_policies(cluster: Cluster, fabric: FabricDemand) -> dict[str, dict[str, Any]]:
@@ -53,21 +52,6 @@ def author_policies(cluster: Cluster, fabric: FabricDemand) -> dict[str, dict[st
         "railhead-job-author": job_author_policy(cluster, fabric),
         "railhead-train-job-author": train_job_author_policy(cluster, fabric),
         "railhead-stack-objects": stack_objects_policy(cluster),
-    }
-
-
-def _matching(groups: dict[str, tuple[str, ...]], *operations: str) -> dict[str, Any]:
-    return {
-        "namespaceSelector": _IN_TRAINING,
-        "resourceRules": [
-            {
-                "apiGroups": [group],
-                "apiVersions": ["*"],
-                "operations": list(operations),
-                "resources": list(resources),
-            }
-            for group, resources in groups.items()
-        ],
     }
 
 
@@ -138,7 +122,7 @@ def job_owner_policy(cluster: Cluster) -> dict[str, Any]:
     ]
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": _matching(
+        "matchConstraints": cel.in_training(
             _jobs() | _TRAINER | {"": ("configmaps", "secrets")}, "CREATE", "UPDATE"
         ),
         "matchConditions": [no_controller(cluster)],
@@ -183,7 +167,7 @@ def job_author_policy(cluster: Cluster, fabric: FabricDemand) -> dict[str, Any]:
     """
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": _matching(_jobs(), "CREATE", "UPDATE"),
+        "matchConstraints": cel.in_training(_jobs(), "CREATE", "UPDATE"),
         "matchConditions": [no_controller(cluster)],
         "variables": [
             {"name": "templates", "expression": templates("object")},
@@ -213,7 +197,7 @@ def train_job_author_policy(cluster: Cluster, fabric: FabricDemand) -> dict[str,
     )
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": _matching(_TRAINER, "CREATE", "UPDATE"),
+        "matchConstraints": cel.in_training(_TRAINER, "CREATE", "UPDATE"),
         "matchConditions": [no_controller(cluster)],
         "variables": [
             {
@@ -251,7 +235,7 @@ def stack_objects_policy(cluster: Cluster) -> dict[str, Any]:
     """Return the policy that the stack's ConfigMaps are written by the stack and controllers."""
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": _matching({"": ("configmaps",)}, "CREATE", "UPDATE", "DELETE"),
+        "matchConstraints": cel.in_training({"": ("configmaps",)}, "CREATE", "UPDATE", "DELETE"),
         "matchConditions": [
             {
                 "name": "kept",

@@ -1,10 +1,13 @@
-"""Values written into CEL expressions; JSON's escapes are CEL's."""
+"""Parts of admission policies: values in CEL, whose escapes are JSON's, and what is matched."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+from railhead.base.names import TRAINING_LABEL
 
 
 def strings(values: Sequence[str]) -> str:
@@ -31,3 +34,19 @@ def _put_in(expression: str, known: Mapping[str, str]) -> str:
         lambda found: f"({known[found[1]]})" if found[1] in known else found[0],
         expression,
     )
+
+
+def in_training(groups: Mapping[str, Sequence[str]], *operations: str) -> dict[str, Any]:
+    """Return the constraints on a policy: API group -> resources, in training namespaces."""
+    return {
+        "namespaceSelector": {"matchLabels": {TRAINING_LABEL: "true"}},
+        "resourceRules": [
+            {
+                "apiGroups": [group],
+                "apiVersions": ["*"],
+                "operations": list(operations),
+                "resources": list(resources),
+            }
+            for group, resources in groups.items()
+        ],
+    }

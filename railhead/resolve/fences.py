@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from railhead.base.names import PRIORITY_LABEL, TRAINING_LABEL
+from railhead.base.names import PRIORITY_LABEL
 from railhead.catalog.versions import COMBINATIONS
 from railhead.model.access import PodSecurityLevel
 from railhead.model.cluster import Cluster
@@ -115,16 +115,16 @@ def fences(cluster: Cluster) -> Fences:
     )
 
 
-_JOBS = (
-    ("trainer.kubeflow.org", ("trainjobs",)),
-    ("jobset.x-k8s.io", ("jobsets",)),
-    ("batch", ("jobs", "cronjobs")),
-    ("kubeflow.org", ("*",)),
-    ("ray.io", ("*",)),
-    ("leaderworkerset.x-k8s.io", ("leaderworkersets",)),
-    ("apps", ("deployments", "statefulsets")),
-    ("", ("pods",)),
-)
+_JOBS = {
+    "trainer.kubeflow.org": ("trainjobs",),
+    "jobset.x-k8s.io": ("jobsets",),
+    "batch": ("jobs", "cronjobs"),
+    "kubeflow.org": ("*",),
+    "ray.io": ("*",),
+    "leaderworkerset.x-k8s.io": ("leaderworkersets",),
+    "apps": ("deployments", "statefulsets"),
+    "": ("pods",),
+}
 
 
 def _may(group: str, resource: str, name: str) -> str:
@@ -132,21 +132,6 @@ def _may(group: str, resource: str, name: str) -> str:
         f"authorizer.group({cel.string(group)}).resource({cel.string(resource)})"
         f".namespace(request.namespace).name({name}).check('use').allowed()"
     )
-
-
-def _matching(rules: Any) -> dict[str, Any]:
-    return {
-        "namespaceSelector": {"matchLabels": {TRAINING_LABEL: "true"}},
-        "resourceRules": [
-            {
-                "apiGroups": [group],
-                "apiVersions": ["*"],
-                "operations": ["CREATE", "UPDATE"],
-                "resources": list(resources),
-            }
-            for group, resources in rules
-        ],
-    }
 
 
 def priority_policy(cluster: Cluster) -> dict[str, Any]:
@@ -158,7 +143,7 @@ def priority_policy(cluster: Cluster) -> dict[str, Any]:
     label = cel.string(PRIORITY_LABEL)
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": _matching(_JOBS),
+        "matchConstraints": cel.in_training(_JOBS, "CREATE", "UPDATE"),
         "matchConditions": [no_controller(cluster)],
         "variables": [
             {
@@ -197,7 +182,7 @@ def pod_priority_policy(cluster: Cluster) -> dict[str, Any]:
     name = "j.template.spec.template.spec.priorityClassName"
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": _matching((("jobset.x-k8s.io", ("jobsets",)),)),
+        "matchConstraints": cel.in_training({"jobset.x-k8s.io": ("jobsets",)}, "CREATE", "UPDATE"),
         "matchConditions": [no_controller(cluster)],
         "validations": [
             {
@@ -224,7 +209,9 @@ def pull_secret_policy(cluster: Cluster) -> dict[str, Any] | None:
     every = " + ".join(f"dyn(object.spec.?{field}.orValue([]))" for field in started)
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": _matching((("", ("pods", "pods/ephemeralcontainers")),)),
+        "matchConstraints": cel.in_training(
+            {"": ("pods", "pods/ephemeralcontainers")}, "CREATE", "UPDATE"
+        ),
         "variables": [
             {"name": "containers", "expression": every},
             {"name": "volumes", "expression": "dyn(object.spec.?volumes.orValue([]))"},

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from railhead.base.names import FABRIC_LABEL, QUEUE_LABEL, TRAINING_LABEL
+from railhead.base.names import FABRIC_LABEL, QUEUE_LABEL
 from railhead.catalog.switches import SWITCHES, in_mapping, in_words
 from railhead.catalog.versions import COMBINATIONS
 from railhead.model.cluster import Cluster
@@ -211,7 +211,7 @@ def variables_policy(chosen: Chosen) -> dict[str, Any]:
     """Return the policy that no pod of a training namespace chooses another network."""
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": _matching({"": ("pods",)}, ("CREATE",)),
+        "matchConstraints": cel.in_training({"": ("pods",)}, "CREATE"),
         "validations": [
             {"expression": expression, "message": message, "reason": "Forbidden"}
             for expression, message in network_rules("object", chosen)
@@ -249,9 +249,8 @@ def template_policy(fabric: FabricDemand, chosen: Chosen) -> dict[str, Any]:
     ]
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": _matching(
-            {group: tuple(kinds) for group, kinds in (KINDS | SETS).items()},
-            ("CREATE", "UPDATE"),
+        "matchConstraints": cel.in_training(
+            {group: tuple(kinds) for group, kinds in (KINDS | SETS).items()}, "CREATE", "UPDATE"
         ),
         "variables": [
             {"name": "templates", "expression": templates("object")},
@@ -319,7 +318,7 @@ def _queued(
     known = ", ".join(f"{namespace}: {', '.join(names)}" for namespace, names in queues.items())
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": _matching(kinds, ("CREATE", "UPDATE")),
+        "matchConstraints": cel.in_training(kinds, "CREATE", "UPDATE"),
         "matchConditions": [
             _NOT_PART,
             {
@@ -350,7 +349,7 @@ def spec_queue_policy(
     queue = "has(object.spec.queue) ? object.spec.queue : ''"
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": _matching(resources, ("CREATE", "UPDATE")),
+        "matchConstraints": cel.in_training(resources, "CREATE", "UPDATE"),
         "variables": [{"name": "queue", "expression": queue}],
         "validations": queue_rules(
             queues, "the job", known, place="spec.queue", without="would be charged to no team"
@@ -362,8 +361,8 @@ def unadmitted_policy(title: str, ways_in: str) -> dict[str, Any]:
     """Return the policy against jobs whose pods the scheduler ``title`` would place singly."""
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": _matching(
-            {group: tuple(kinds) for group, kinds in KINDS.items()}, ("CREATE",)
+        "matchConstraints": cel.in_training(
+            {group: tuple(kinds) for group, kinds in KINDS.items()}, "CREATE"
         ),
         "matchConditions": [_NOT_PART],
         "validations": [
@@ -402,18 +401,3 @@ def queue_rules(
             "message": f"{place} names a queue that the namespace has not: name one of: {known}",
         },
     ]
-
-
-def _matching(groups: Mapping[str, Sequence[str]], operations: Sequence[str]) -> dict[str, Any]:
-    return {
-        "namespaceSelector": {"matchLabels": {TRAINING_LABEL: "true"}},
-        "resourceRules": [
-            {
-                "apiGroups": [group],
-                "apiVersions": ["*"],
-                "operations": list(operations),
-                "resources": list(resources),
-            }
-            for group, resources in groups.items()
-        ],
-    }
