@@ -9,6 +9,8 @@ SHELL := /bin/bash
 REPORTS := build/reports
 VENV := .venv/bin
 PYTEST := $(VENV)/python -m pytest
+# What reads all sources and pages.
+HOUSE := tests/unit/test_english.py tests/unit/test_hygiene.py tests/unit/test_structure.py
 # A file's tests stay together, because they share what is slow to make.
 PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile
 # More than there are cores: half of their time these tests wait for an API server to let go of things.
@@ -59,11 +61,12 @@ forget:
 	@rm -rf $(REPORTS)
 
 .PHONY: lint
-lint: venv ## Style of the Python and of the Go sources
+lint: venv ## Style of the Python and of the Go sources, house rules
 	$(call stage,lint)
 	$(VENV)/ruff check .
 	$(VENV)/ruff format --check .
 	tools/gofmt.sh
+	$(PYTEST) -m "house and not slow" $(HOUSE) --numprocesses auto --maxprocesses 4 $(ARGS)
 
 .PHONY: types
 types: venv ## The strict type checker; its cache is kept beside the lab's

@@ -7,6 +7,8 @@ import pytest
 from tests import english
 from tests.unit.test_hygiene import tracked
 
+pytestmark = pytest.mark.house
+
 
 def test_sources_and_pages_are_in_plain_english(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(english.REPO)

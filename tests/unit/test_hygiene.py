@@ -25,6 +25,8 @@ from railhead.catalog.versions import LAB, ModuleChart
 from railhead.cli import BROUGHT_BY, GROUP
 from tests.docs import commands
 
+pytestmark = pytest.mark.house
+
 REPO = Path(__file__).resolve().parents[2]
 MEBIBYTE = 2**20
 

@@ -17,6 +17,8 @@ import pytest
 from railhead.fabric.modes import CONFIGS
 from railhead.platform.registry import PLATFORMS
 
+pytestmark = pytest.mark.house
+
 REPO = Path(__file__).resolve().parents[2]
 # A mode's own files, and rows that a mode may be called like.
 OWN = ("railhead/fabric/modes", "railhead/fabric/kinds", "components/fabric/modes")

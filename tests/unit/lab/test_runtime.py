@@ -219,7 +219,7 @@ def test_processes_are_found_below_their_parent() -> None:
     assert processes.inner_pid(child.pid) == -1
 
 
-def test_clients_of_a_labs_kubeconfig_are_in_the_namespace_of_jobs(tmp_path: Path) -> None:
+def test_a_labs_kubeconfig_names_the_namespace_of_jobs(tmp_path: Path) -> None:
     pair = Authority(tmp_path, "lab").pair
     document = cluster._kubeconfig("lab", "https://127.0.0.1:1", pair, pair)
     (context,) = document["contexts"]
