@@ -11,6 +11,7 @@ from typing import Any
 
 from railhead.base.examples import example
 from railhead.contract import ClusterContract, NodePool, Queue, Runtime
+from railhead.framework import FRAMEWORKS
 from railhead.kube.errors import ApiError
 from railhead.lab.engine.provider.client import KubeClient
 from railhead.twin.plane import ENDS
@@ -59,14 +60,22 @@ class Example:
         """File, runtime and queue, for people."""
         return f"{self.file.name} on {self.runtime.name} in {self.queue.name}"
 
+    @property
+    def sets(self) -> list[str]:
+        """Fields of the job file that are the stack's."""
+        mounts = [f"mounts./claims/{claim}={claim}" for claim in self.claims]
+        return [f"runtime={self.runtime.name}", f"queue={self.queue.name}", *mounts]
+
 
 def examples(contract: ClusterContract) -> Iterator[Example]:
     """Yield each runtime's example on each queue that reaches its pool.
 
-    A runtime whose framework has none runs torch's: what is looked at is where its pods come to.
+    A runtime that carries other frameworks runs JAX's. Another whose framework has none runs
+    torch's: what is looked at is where its pods come to.
     """
     for runtime in contract.runtimes:
-        file = example(runtime.framework)
+        own = FRAMEWORKS.get(runtime.framework)
+        file = example("jax" if own and own.carries else runtime.framework)
         pool = contract.pool(runtime)
         for queue in contract.queues:
             if not queue.pools or pool.name in queue.pools:
@@ -93,9 +102,7 @@ def launch(twin: Twin, example: Example, name: str, nodes: int) -> None:
     """
     ran = twin.railhead(
         *("launch", str(example.file), "--name", name, "--nodes", str(nodes)),
-        *("--queue", example.queue.name),
-        *("--set", f"runtime={example.runtime.name}"),
-        *(word for c in example.claims for word in ("--set", f"mounts./claims/{c}={c}")),
+        *(word for field in example.sets for word in ("--set", field)),
     )
     if ran.status:
         raise FailedError(f"`railhead launch` refused it: {_last(ran.text)}")

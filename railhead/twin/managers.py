@@ -1,8 +1,8 @@
 """Kueue, JobSet and Trainer beside a twin's API server: the real programs, as charts set them.
 
 Each runs while its Deployment has a pod on a node, with the configuration of the ConfigMap that the
-pod mounts and the pod's own feature gates. The pod is ready when the program is. Changed are only
-addresses, certificates and what needs a pod's directory.
+pod mounts, the pod's own feature gates and the rights of its service account. The pod is ready when
+the program is. Changed are only addresses, certificates and what needs a pod's directory.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ BINARIES: Mapping[str, str] = {"kueue": "kueue", "jobset": "jobset", "kubeflow-t
 #: Kueue's API of pending workloads has a certificate where only a pod has a directory.
 WITHOUT: Mapping[str, str] = {"kueue": "VisibilityOnDemand=false"}
 _CERTIFICATES = "k8s-webhook-server/serving-certs"
+_DAY_S = 86400
 
 
 @dataclass
@@ -122,7 +123,7 @@ class Managers:
         certificates = home / "tmp" / _CERTIFICATES
         certificates.mkdir(parents=True, exist_ok=True)
         if release == "kueue":
-            _own_service(client)
+            _own_service(client, pod)
         else:
             (certificates / "tls.crt").write_bytes(self.certificate.certificate.read_bytes())
             (certificates / "tls.key").touch(0o600)
@@ -143,15 +144,40 @@ class Managers:
         self.processes.start(
             release,
             command,
-            {"KUBECONFIG": str(self.kubeconfig), "TMPDIR": str(home / "tmp"), "GOMAXPROCS": "2"},
+            {
+                "KUBECONFIG": str(self._as_account(client, pod, home)),
+                "TMPDIR": str(home / "tmp"),
+                "GOMAXPROCS": "2",
+            },
         )
         if release == "kueue" and self._aggregated is None:
             self._aggregated = aggregated(self.ports["aggregated"], self.certificate)
 
+    def _as_account(self, client: KubeClient, pod: Mapping[str, Any], home: Path) -> Path:
+        """Write a kubeconfig of the pod's service account, by which guards know a controller."""
+        space, account = pod["metadata"]["namespace"], pod["spec"]["serviceAccountName"]
+        path = f"/api/v1/namespaces/{space}/serviceaccounts/{account}/token"
+        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
+        body = asked | {"spec": {"expirationSeconds": _DAY_S}}
+        document = yaml.safe_load(self.kubeconfig.read_text())
+        document["users"][0]["user"] = {
+            "token": client.request("POST", path, body=body).body["status"]["token"]
+        }
+        file = home / "kubeconfig"
+        file.touch(mode=0o600)
+        file.write_text(yaml.safe_dump(document))
+        return file
 
-def _own_service(client: KubeClient) -> None:
+
+def _own_service(client: KubeClient, pod: Mapping[str, Any]) -> None:
     """Make the service that leads to Kueue's webhooks, and the secret of their certificate."""
     metadata = {"namespace": KUEUE_SPACE}
+    account = {
+        "kind": "ServiceAccount",
+        "name": pod["spec"]["serviceAccountName"],
+        "namespace": pod["metadata"]["namespace"],
+    }
+    group = "rbac.authorization.k8s.io"
     made: list[tuple[str, dict[str, Any]]] = [
         ("/api/v1/namespaces", {"kind": "Namespace", "metadata": {"name": KUEUE_SPACE}}),
         (
@@ -165,6 +191,16 @@ def _own_service(client: KubeClient) -> None:
         (
             f"/api/v1/namespaces/{KUEUE_SPACE}/secrets",
             {"kind": "Secret", "metadata": metadata | {"name": "kueue-webhook-server-cert"}},
+        ),
+        (
+            f"/apis/{group}/v1/namespaces/{KUEUE_SPACE}/rolebindings",
+            {
+                "apiVersion": f"{group}/v1",
+                "kind": "RoleBinding",
+                "metadata": metadata | {"name": "kueue"},
+                "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "cluster-admin"},
+                "subjects": [account],
+            },
         ),
     ]
     for path, body in made:

@@ -269,7 +269,7 @@ class Plane:
                 kubeconfig,
                 "--leader-elect=false",
                 f"--service-account-private-key-file={signing.key}",
-                "--use-service-account-credentials=false",
+                "--use-service-account-credentials=true",
                 f"--root-ca-file={self.authority.pair.certificate}",
                 "--secure-port=0",
                 "--concurrent-namespace-syncs=10",

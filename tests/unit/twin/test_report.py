@@ -12,7 +12,10 @@ import yaml
 from railhead.base.errors import ExitCode, InputError
 from railhead.cli import run
 from railhead.config import parse
-from railhead.twin import report
+from railhead.launch.job import read_job
+from railhead.launch.plan import make_plan
+from railhead.resolve.cluster import resolve
+from railhead.twin import jobs, report
 from railhead.twin.edits import EDITS, Edit
 from railhead.twin.steps import FailedError, Outcome, Rehearsal, SkippedError, Step
 from tests.components.recording import STACKS
@@ -104,6 +107,15 @@ def test_edits_of_shipped_stacks_are_valid(stack: str, edit: Edit, repo: Path) -
         return
     assert section != before
     parse(section, where=stack)
+
+
+@pytest.mark.parametrize("stack", [s for s in STACKS if not s.startswith("lab")])
+def test_examples_fit_the_runtimes_of_shipped_stacks(stack: str, repo: Path) -> None:
+    data = yaml.safe_load((repo / "stacks" / f"Pulumi.{stack}.yaml").read_text())
+    contract = resolve(parse(data["config"]["railhead:cluster"], where=stack)).contract
+    for example in jobs.examples(contract):
+        plan = make_plan(*read_job(example.file, sets=example.sets), contract)
+        assert (plan.runtime, plan.queue) == (example.runtime.name, example.queue.name)
 
 
 def test_the_labs_stack_has_no_twin(capsys: pytest.CaptureFixture[str]) -> None:
