@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import yaml
 
 from railhead.base.options import Stack
 
@@ -83,6 +82,8 @@ def drift(
         )
     client = kube.Cluster(target(cluster, kubeconfig, context))
     if definitions:
+        import yaml
+
         typer.echo(yaml.safe_dump_all(drift.definitions(document, client), sort_keys=False))
         return
     differences = drift.find(document, client)

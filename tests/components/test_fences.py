@@ -137,6 +137,8 @@ def test_the_quota_never_stops_a_gang_halfway() -> None:
     assert set(hard) == {
         "count/configmaps",
         "count/secrets",
+        "count/jobs.batch",
+        "count/services",
         "pods",
         "services.loadbalancers",
         "services.nodeports",

@@ -372,7 +372,11 @@ class TestRuntime:
         assert env["PET_REDIRECTS"] == env["PET_TEE"] == "1"
         assert env["PET_NNODES"] == "0"
         limits = container(recording)["resources"]["limits"]
-        assert limits == {"nvidia.com/gpu": "8", "rdma/rdma_shared_device_a": "1"}
+        assert limits == {
+            "memory": "3Gi",
+            "nvidia.com/gpu": "8",
+            "rdma/rdma_shared_device_a": "1",
+        }
 
     def test_shared_memory_and_checkpoints_are_mounted(self, recording: Recording) -> None:
         template = pod_template(recording)

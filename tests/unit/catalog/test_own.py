@@ -57,7 +57,8 @@ def beside(tmp_path: Path, *rows: dict[str, Any]) -> Path:
     cluster = data["config"]["railhead:cluster"]
     cluster["pools"][0]["instance_type"] = "acme-4g"
     cluster["pools"][0]["schedulable"] = {"cpu": 60, "memory_gib": 900}
-    cluster["runtimes"][0] |= {"cpu": "48", "memory": "700Gi", "shared_memory": "64Gi"}
+    runtime = cluster["runtimes"][0] | {"cpu": "48", "memory": "700Gi", "shared_memory": "64Gi"}
+    cluster["runtimes"] = [runtime]
     del cluster["fabric"]["rails"][2:]
     stack = tmp_path / "Pulumi.own.yaml"
     stack.write_text(yaml.safe_dump(data))

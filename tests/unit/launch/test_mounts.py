@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from railhead.launch.programs import probe
+from railhead.launch.programs import keep, probe
 from tests.unit.launch.test_keep import Pod, pod
 
 __all__ = ["pod"]
@@ -35,17 +35,28 @@ class Job:
         slow: float = 60.0,
         ask: str = "room = os.statvfs(path)",
     ) -> None:
-        words = pod.words("sh", "-c", "echo begun; read line; exit 7", logs=logs)
-        for old, new in (
-            ("ASK_SECONDS = 30.0", "ASK_SECONDS = 0.1"),
-            # Only what can never answer is said not to, however busy this machine is.
-            ("ANSWER_SECONDS = 20.0", f"ANSWER_SECONDS = {answer}"),
-            ("SLOW_SECONDS = 10.0", f"SLOW_SECONDS = {slow}"),
+        programs = pod.claim.with_name("programs")
+        programs.mkdir()
+        for program, edits in (
+            (
+                keep,
+                {
+                    "ASK_SECONDS = 30.0": "ASK_SECONDS = 0.1",
+                    # Only what can never answer is said not to, however busy this machine is.
+                    "ANSWER_SECONDS = 20.0": f"ANSWER_SECONDS = {answer}",
+                    "SLOW_SECONDS = 10.0": f"SLOW_SECONDS = {slow}",
+                },
+            ),
+            (probe, {"room = os.statvfs(path)": ask}),
         ):
-            assert old in words[4]
-            words[4] = words[4].replace(old, new)
-        assert "room = os.statvfs(path)" in words[5]
-        words[5] = words[5].replace("room = os.statvfs(path)", ask)
+            source = Path(program.__file__)
+            text = source.read_text()
+            for old, new in edits.items():
+                assert old in text
+                text = text.replace(old, new)
+            (programs / source.name).write_text(text)
+        words = pod.words("sh", "-c", "echo begun; read line; exit 7", logs=logs)
+        words[3] = str(programs / "keep.py")
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(
             words, env=pod.env, stdin=pipe, stdout=pipe, stderr=pipe, text=True

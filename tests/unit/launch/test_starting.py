@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -207,7 +208,7 @@ def test_each_framework_starts_python_files_in_its_own_way(framework: str) -> No
         contract = contract.model_copy(update={"runtimes": (runtime,)})
     made = make_plan(parse_job(first_job(contract, runtime, "a"), where="job"), (), contract)
     file = "/workspace/train.py"
-    gang = made.gang(("a-0", "a-1"))
+    gang = replace(made.gang(("a-0", "a-1")), programs=runtime.programs)
     names = [*runtime.environment, *made.env]
     started = row.passed_on(row.start((file,), gang), names) if row else ("python3", file)
     assert made.command == started
