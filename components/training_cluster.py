@@ -29,7 +29,6 @@ from railhead.components.watching.watching import Watched
 from railhead.contract import ClusterContract
 from railhead.model.cluster import Cluster
 from railhead.resolve.cluster import Resolved, resolve
-from railhead.resolve.ending import ending
 from railhead.resolve.schedulers import scheduler_of
 
 
@@ -153,7 +152,7 @@ class TrainingCluster(pulumi.ComponentResource):
         )
         # `destroy` begins with these, and stops there while a job runs.
         ended = Guards(
-            f"{name}-ending", GuardsArgs(guards=ending(cluster), after=[published]), opts=below
+            f"{name}-ending", GuardsArgs(guards=resolved.ending, after=[published]), opts=below
         )
         JobOwners(
             f"{name}-jobs",

@@ -9,6 +9,7 @@ from railhead.contract import ClusterContract
 from railhead.model.cluster import Cluster
 from railhead.resolve.access import Access, cluster_access
 from railhead.resolve.contract import build
+from railhead.resolve.ending import ending
 from railhead.resolve.guards import Guard, guards
 from railhead.resolve.keepers import keepers
 from railhead.resolve.made import made
@@ -28,6 +29,7 @@ class Resolved:
         runtimes: the runtimes of jobs, each with its pool, its wiring and its pods.
         queues: the queues in which jobs wait.
         guards: name -> guard by which the API server refuses objects.
+        ending: those that stop `destroy` while jobs run, the first things to be deleted.
         namespaces: the training namespaces with their contents.
         access: the rights of people outside of their namespaces.
         contract: the facts about the cluster that users can read.
@@ -38,6 +40,7 @@ class Resolved:
     runtimes: tuple[ResolvedRuntime, ...]
     queues: Queued
     guards: Mapping[str, Guard]
+    ending: Mapping[str, Guard]
     namespaces: tuple[Namespace, ...]
     access: tuple[Access, ...]
     contract: ClusterContract
@@ -52,13 +55,16 @@ def resolve(cluster: Cluster) -> Resolved:
     """
     of, waiting = runtimes(cluster), scheduler_of(cluster).queues(cluster)
     refused, spaces = guards(cluster, of) | keepers(cluster), namespaces(cluster, of)
+    last = ending(cluster)
+    every = refused | last
     return Resolved(
         cluster=cluster,
         runtimes=of,
         queues=waiting,
         guards=refused,
+        ending=last,
         namespaces=spaces,
         access=cluster_access(cluster),
         contract=build(cluster, of, waiting),
-        watching=watching(cluster, spaces, list(refused), made(refused, waiting, spaces, of)),
+        watching=watching(cluster, spaces, list(every), made(every, waiting, spaces, of)),
     )
