@@ -741,7 +741,9 @@ class TestNodePools:
             cluster["platform"]["storage"] = []
             cluster["checkpoints"] = []
             del cluster["runtimes"][0]["checkpoint"]
-            cluster["runtimes"][0] |= {"cpu": "100", "memory": "500Gi", "shared_memory": "64Gi"}
+            cluster["runtimes"] = [
+                cluster["runtimes"][0] | {"cpu": "100", "memory": "500Gi", "shared_memory": "64Gi"}
+            ]
             cluster["pools"][0]["nodes"] = 9
 
         with pytest.MonkeyPatch.context() as patch:
@@ -1448,7 +1450,7 @@ def test_long_names_take_all_the_room_there_is_and_no_more(tmp_path: Path) -> No
     raw = copy.deepcopy(stack_cluster(PROD))
     raw["name"], raw["pools"][0]["name"] = cluster, pool
     raw["pools"][0] |= {"purchase": {"kind": "on-demand"}, "placement_group": {"kind": "new"}}
-    raw["queues"][0]["pools"], raw["runtimes"][0]["pool"] = [pool], pool
+    raw["queues"][0]["pools"], raw["runtimes"] = [pool], [raw["runtimes"][0] | {"pool": pool}]
     raw["platform"]["storage"][1]["name"] = system
     raw["checkpoints"][1]["storage_class"] = system
     recording = below(raw, tmp_path)

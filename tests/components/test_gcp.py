@@ -481,8 +481,8 @@ def test_a_gang_asks_for_the_nodes_of_flex_start() -> None:
     tolerated = [t["key"] for t in flavor.inputs["spec"]["tolerations"]]
     assert tolerated == ["nvidia.com/gpu", "cloud.google.com/gke-queued"]
     # A flavor without a topology takes no job that asks for one.
-    runtime = recording.one("ClusterTrainingRuntime").inputs["spec"]["template"]["spec"]
-    assert "podset-preferred-topology" not in str(runtime)
+    for runtime in recording.kind("ClusterTrainingRuntime"):
+        assert "podset-preferred-topology" not in str(runtime.inputs["spec"]["template"]["spec"])
     for resource in (config, check, queue):
         schema = schemas[("kueue.x-k8s.io/v1beta2", resource.inputs["kind"])]
         jsonschema.validate(integral(dict(resource.inputs)), schema)
@@ -565,7 +565,7 @@ def test_pool_of_every_machine_type_has_its_nics(instance_type: str) -> None:
 
     def edit(cluster: dict[str, Any]) -> None:
         cluster["fabric"] = {"kind": kind, "mode": kind, "rails": rails}
-        cluster["runtimes"][0] = {**cluster["runtimes"][0], "cpu": "8", "memory": "64Gi"}
+        cluster["runtimes"] = [{**cluster["runtimes"][0], "cpu": "8", "memory": "64Gi"}]
         cluster["runtimes"][0]["shared_memory"] = "8Gi"
         cluster["runtimes"][0]["image"] = "nvcr.io/nvidia/pytorch:25.06-py3"
         pool = cluster["pools"][0]
@@ -850,7 +850,7 @@ def test_two_claims_of_one_file_system_are_refused() -> None:
 def test_pods_of_the_clusters_own_mount_a_bucket() -> None:
     """Pods that retain, read logs and watch get the sidecar too."""
     raw = copy.deepcopy(stack_cluster(ULTRA))
-    raw["runtimes"][0]["checkpoint"] = "datasets"
+    raw["runtimes"] = [raw["runtimes"][0] | {"checkpoint": "datasets"}]
     raw["checkpoints"][1]["retention"] = {"days": 9, "keep": 3}
     raw["watching"] = {"kind": "prometheus-operator", "checkpoints": True}
     cluster = parse(raw, where=ULTRA)
@@ -895,7 +895,8 @@ def test_names_are_those_that_every_api_takes(cluster: str, pool: str, storage: 
     def edit(raw: dict[str, Any]) -> None:
         raw["name"] = cluster
         raw["pools"][0]["name"] = pool
-        raw["runtimes"][0]["pool"] = pool
+        for runtime in raw["runtimes"]:
+            runtime["pool"] = pool
         raw["queues"][0]["pools"] = [pool]
         raw["pools"][0]["placement"] = {"kind": "workload-policy"}
         raw["platform"]["storage"][0]["name"] = storage

@@ -125,7 +125,7 @@ def test_a_reserved_pool_asks_for_its_block() -> None:
         {
             "acceleratorType": "nvidia-h200-141gb",
             "acceleratorCount": "8",
-            "gpuDriverInstallationConfig": {"gpuDriverVersion": "LATEST"},
+            "gpuDriverInstallationConfig": {"gpuDriverVersion": "DEFAULT"},
         }
     ]
     assert config["reservationAffinity"] == {
