@@ -22,9 +22,11 @@ from railhead.twin.world import is_ready
 #: A purchase that begins on a day to come.
 BLOCK = "capacity-block"
 #: How long each command of the engine may take here; a cluster of real machines has its hours.
-UP_S, AGAIN_S, DESTROY_S, EDIT_S = 300.0, 120.0, 300.0, 180.0
+UP_S, AGAIN_S, DESTROY_S, EDIT_S, REFUSED_S = 300.0, 120.0, 300.0, 180.0, 120.0
 _GATE_S, _BACK_S = 45.0, 150.0
 UP, AGAIN, CAPACITY, NODES, DESTROY = "up", "up-again", "capacity", "nodes", "destroy"
+#: What the guard of a namespace's jobs says of one (railhead.resolve.ending).
+_RUNS = "has not ended"
 #: Steps that run whatever is asked for: without them no other makes sense.
 NEEDED = frozenset({UP, CAPACITY})
 
@@ -83,6 +85,12 @@ class Program:
                 name=f"edit:{edit.name}",
                 does=edit.does,
                 run=partial(self.edit, edit, mine),
+            )
+        if mine:
+            yield Step(
+                name="destroy-refused",
+                does="`pulumi destroy` is refused while a job runs",
+                run=partial(self.refused, mine),
             )
         yield Step(name=DESTROY, does="`pulumi destroy` to the end", run=self.destroy)
 
@@ -168,6 +176,22 @@ class Program:
             if not (body.get("status") or {}).get("desiredNumberScheduled")
         ]
         return f"; these DaemonSets have no node: {'; '.join(rows)}" if rows else ""
+
+    def refused(self, mine: Sequence[Example]) -> str:
+        """Try to take it all away under a job, which then ends and goes with the stack."""
+        self._steady = self._steady or self._begin_steady(mine)
+        if self._steady is None:
+            raise SkippedError("no node is there before a job waits for one")
+        ran = self.twin.engine(
+            "destroy", "--yes", "--skip-preview", limit_s=REFUSED_S, progress=self.progress
+        )
+        gone = ran.operations.get("delete", 0)
+        if gone or not ran.status or _RUNS not in ran.text:
+            raise FailedError(f"with a job `destroy` took {gone} resources away: {_why(ran)}")
+        self._untouched()
+        jobs.end(self.twin, self._steady[0], "steady")
+        self._steady = None
+        return "nothing deleted"
 
     def destroy(self) -> str:
         """Take it all away, claims kept."""

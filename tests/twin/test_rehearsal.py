@@ -58,6 +58,7 @@ def test_a_stack_is_rehearsed_to_its_end(tmp_path: Path) -> None:
         "edit:nodes-down",
         "edit:team-more",
         "edit:team-less",
+        "destroy-refused",
         "destroy",
     }
 
