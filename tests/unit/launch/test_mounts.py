@@ -49,7 +49,7 @@ class Job:
             ),
             (probe, {"room = os.statvfs(path)": ask}),
         ):
-            source = Path(program.__file__)
+            source = Path(str(program.__file__))
             text = source.read_text()
             for old, new in edits.items():
                 assert old in text
