@@ -138,7 +138,9 @@ def traffic(cluster: Cluster, namespace: str) -> Traffic | None:
 
 def runtimes(resolved: Sequence[ResolvedRuntime]) -> list[TrainingRuntime]:
     """Return the runtimes as objects of the cluster."""
-    return [TrainingRuntime(name=r.name, spec=r.spec, labels=r.labels) for r in resolved]
+    return [
+        TrainingRuntime(name=r.name, spec=r.spec, labels=r.labels, stays=r.stays) for r in resolved
+    ]
 
 
 def watched(

@@ -20,11 +20,13 @@ class TrainingRuntime:
         name: the name that jobs give.
         spec: its spec, as Kubeflow Trainer has it.
         labels: its labels, such as the framework's, which Kubeflow's SDK reads.
+        stays: paths of fields that stay as they were made.
     """
 
     name: str
     spec: Mapping[str, Any]
     labels: Mapping[str, str] = field(default_factory=dict)
+    stays: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +65,7 @@ class Runtimes(pulumi.ComponentResource):
                 opts=pulumi.ResourceOptions(
                     parent=self,
                     depends_on=list(args.after),
+                    ignore_changes=list(runtime.stays),
                     # Trainer holds it while a TrainJob names it.
                     custom_timeouts=pulumi.CustomTimeouts(delete="2m"),
                 ),

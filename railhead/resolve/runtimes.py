@@ -73,6 +73,16 @@ class ResolvedRuntime:
         return {FRAMEWORK_LABEL: label, PUBLISHED_LABEL: "true"}
 
     @property
+    def stays(self) -> tuple[str, ...]:
+        """Fields that stay as they were made.
+
+        Restarts are fitted to the pool, whose size is edited; of a JobSet's failurePolicy Trainer
+        takes no change (v2.1.0, the definition's rule ``self == oldSelf``).
+        """
+        fitted = self.config.restarts.gang is None
+        return ("spec.template.spec.failurePolicy.maxRestarts",) if fitted else ()
+
+    @property
     def processes(self) -> int:
         """Processes that a pod starts unless its job says otherwise."""
         return 1 if self.framework.one_process else self.gpus

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,19 @@ def test_default_outlasts_a_month(nodes: int, most: int) -> None:
 def test_three_restarts_do_not() -> None:
     assert alive(128 * 8, 3, runs=4000) < 0.01
     assert alive(64 * 8, 3, runs=4000) < 0.1
+
+
+def test_fitted_number_stays_when_the_pool_is_edited() -> None:
+    """Trainer v2.1.0 takes no change of a runtime's failurePolicy."""
+    raw = stack_cluster("aws-p5-prod")
+    raw["runtimes"][0]["restarts"] = {"gang": 5}
+    given, fitted, *_ = resolve(config.parse(raw, where="test")).runtimes
+    assert given.stays == ()
+    (path,) = fitted.stays
+    value: Any = {"spec": fitted.spec}
+    for part in path.split("."):
+        value = value[part]
+    assert value == RestartConfig().most(fitted.pool.nodes * 8)
 
 
 def test_task_that_a_node_could_not_create_is_tried_again() -> None:
