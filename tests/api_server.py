@@ -18,8 +18,8 @@ import yaml
 from railhead.base.names import DELETE_ANNOTATION
 from railhead.base.paths import charts_dir
 from railhead.kube.errors import ApiError
-from railhead.lab.engine.provider.client import NoMatchError
-from tests.engine.controlplane import ControlPlane, locate
+from railhead.lab.engine.provider.client import KubeClient, NoMatchError
+from tests.engine.controlplane import ControlPlane, client_of, locate
 
 CHARTS = ("kueue-0.16.2", "jobset-0.10.1", "kubeflow-trainer-2.1.0")
 MANAGER = "kubectl"
@@ -69,8 +69,31 @@ class Server:
             metadata.get("namespace", "default"), "" if collection else metadata["name"]
         )
 
+    def be(self, user: str, *groups: str) -> KubeClient:
+        """Return the client of a user: the administrator's in disguise."""
+        config = yaml.safe_load(self.plane.kubeconfig.read_text())
+        config["users"][0]["user"] |= {"as": user, "as-groups": [*groups, "system:authenticated"]}
+        return client_of(yaml.safe_dump(config))
+
+    def account(self, namespace: str, name: str, *groups: str) -> KubeClient:
+        """Return the client of a service account, which may be of more groups."""
+        accounts = "system:serviceaccounts"
+        return self.be(
+            f"system:serviceaccount:{namespace}:{name}",
+            accounts,
+            f"{accounts}:{namespace}",
+            *groups,
+        )
+
+    def controller(self, namespace: str, name: str) -> KubeClient:
+        """Return the client of a controller, with every right: its own chart is not here."""
+        return self.account(namespace, name, "system:masters")
+
     def apply(self, body: Mapping[str, Any]) -> None:
-        """Apply an object as `kubectl apply --server-side --validate=strict` does."""
+        """Apply an object as `kubectl apply --server-side --validate=strict` does.
+
+        A namespace can take pods when this returns.
+        """
         path = self.path(body)
         self.applied.setdefault(path, body)
         self.client.request(
@@ -80,11 +103,25 @@ class Server:
             content_type="application/apply-patch+yaml",
             query={"fieldManager": MANAGER, "fieldValidation": "Strict"},
         )
+        if body["kind"] == "Namespace":
+            self._has_its_account(body["metadata"]["name"])
 
-    def verdict(self, body: Mapping[str, Any]) -> str:
-        """Empty when the server would make it, else why not."""
+    def _has_its_account(self, namespace: str) -> None:
+        """Wait for the account of its pods, made by serviceaccounts_controller.go."""
+        account = {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": "default", "namespace": namespace},
+        }
+        deadline = time.monotonic() + 30
+        while not self._found("GET", account):
+            assert time.monotonic() < deadline, f"namespace {namespace} gets no default account"
+            time.sleep(0.1)
+
+    def verdict(self, body: Mapping[str, Any], by: KubeClient | None = None) -> str:
+        """Empty when the server would make it, else why not; ``by`` is the administrator's."""
         try:
-            self.client.request(
+            (by or self.client).request(
                 "POST",
                 self.path(body, collection=True),
                 body=body,

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-import yaml
 
 from railhead.kube.errors import ApiError
 from railhead.lab.engine.provider.client import KubeClient
@@ -25,7 +24,7 @@ from tests.components.access_cases import JOB_SET, OTHER, OWN, REFUSED, TRAIN_JO
 from tests.components.acts import PEOPLE, acts, ask, decided
 from tests.components.recording import Recording, fake_lab, lab_cluster, run_program
 from tests.components.test_api_server import manifests
-from tests.engine.controlplane import ControlPlane, client_of
+from tests.engine.controlplane import ControlPlane
 
 pytestmark = pytest.mark.controlplane
 
@@ -76,27 +75,12 @@ class People:
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self.clients = {item: self.be(NAMES[item], group) for item, group in GROUPS.items()}
+        self.clients = {item: server.be(NAMES[item], group) for item, group in GROUPS.items()}
         self.clients |= {
-            "O": self.be("grace", f"{OTHER}:researchers"),
-            "P": self.account(OWN, "default"),
-            "C": self.account("kube-system", "job-controller"),
+            "O": server.be("grace", f"{OTHER}:researchers"),
+            "P": server.account(OWN, "default"),
+            "C": server.account("kube-system", "job-controller"),
         }
-
-    def be(self, user: str, *groups: str) -> KubeClient:
-        config = yaml.safe_load(self.server.plane.kubeconfig.read_text())
-        config["users"][0]["user"] |= {"as": user, "as-groups": [*groups, "system:authenticated"]}
-        return client_of(yaml.safe_dump(config))
-
-    def account(self, namespace: str, name: str, *groups: str) -> KubeClient:
-        """Return the client of a service account, which may be of more groups."""
-        accounts = "system:serviceaccounts"
-        return self.be(
-            f"system:serviceaccount:{namespace}:{name}",
-            accounts,
-            f"{accounts}:{namespace}",
-            *groups,
-        )
 
     def uid_of_a_job(self) -> str:
         """Return the UID of the TrainJob that the acts are about."""
@@ -212,7 +196,7 @@ def people(judging_plane: ControlPlane, recording: Recording) -> Iterator[People
         owned["metadata"]["ownerReferences"] = [
             owner | {"uid": result.uid_of_a_job(), "controller": True}
         ]
-        trainer = result.account("kubeflow-system", "trainer", GROUPS["R"])
+        trainer = server.account("kubeflow-system", "trainer", GROUPS["R"])
         # A binding takes effect a moment after it was made.
         deadline = time.monotonic() + 30
         while not all(result.lets(p, WORK[6]) for p in "LRV"):
@@ -268,7 +252,7 @@ def test_refused_requests_are_many_and_distinct() -> None:
 
 def test_other_team_has_access_to_its_own_namespace(people: People) -> None:
     """Members of a team may enter its namespace, so a refusal depends on who asks."""
-    theirs = people.be("grace", "vision:researchers")
+    theirs = people.server.be("grace", "vision:researchers")
     for path in ("api/v1", "apis/trainer.kubeflow.org/v1alpha1"):
         kind = "pods" if path == "api/v1" else "trainjobs"
         assert theirs.request("GET", f"/{path}/namespaces/{OTHER}/{kind}").body["items"] is not None
@@ -278,7 +262,7 @@ def test_other_team_has_access_to_its_own_namespace(people: People) -> None:
 
 def test_administrator_may_make_every_request(people: People) -> None:
     """Every request is valid, so none is refused for being malformed."""
-    admin = people.be("root", "system:masters")
+    admin = people.server.be("root", "system:masters")
     people.clients["A"] = admin
     for asked in (*WORK, *REFUSED):
         assert people.lets("A", asked), asked.what
@@ -399,8 +383,8 @@ def test_owner_may_suspend_a_job_that_a_lead_prioritized(people: People) -> None
 def test_only_controllers_may_pass_a_priority_on(people: People) -> None:
     """Trainer's objects carry the lead's label; a job's own account may set no priority."""
     body = labelled(JOB_SET, "production")
-    trainer = people.account("kubeflow-system", "trainer", GROUPS["R"])
-    mine = people.account(OWN, "default", GROUPS["R"])
+    trainer = people.server.account("kubeflow-system", "trainer", GROUPS["R"])
+    mine = people.server.account(OWN, "default", GROUPS["R"])
     assert submitted(trainer, people.server, body) == ""
     assert "railhead-priority" in submitted(mine, people.server, body)
 

@@ -15,6 +15,7 @@ import pytest
 
 from railhead import config
 from railhead.base.names import SINGLE_NODE_LABEL
+from railhead.lab.engine.provider.client import KubeClient
 from railhead.resolve.retention import cron_jobs
 from tests import crds
 from tests.api_server import Server, lab_definitions
@@ -124,6 +125,7 @@ def test_the_server_takes_every_object_and_knows_every_field(applied: Server) ->
     (job,) = spec["template"]["spec"]["replicatedJobs"]
     (container,) = job["template"]["spec"]["template"]["spec"]["containers"]
     assert container["resources"]["limits"] == {
+        "memory": "3Gi",
         "nvidia.com/gpu": "8",
         "rdma/rdma_shared_device_a": "1",
     }
@@ -212,10 +214,6 @@ GOOD: dict[str, dict[str, Any]] = {
             "volumes": [{"name": "f", "configMap": {"name": "mine-files"}}],
             "containers": [{"name": "node", "volumeMounts": [{"name": "f", "mountPath": "/w"}]}],
         }
-    ),
-    "what Kueue patches": overridden(
-        {"labels": {"kueue.x-k8s.io/podset": "node"}},
-        spec={"nodeSelector": {"a": "b"}, "schedulingGates": [{"name": "g"}]},
     ),
     "networks as the runtime has them": overridden(
         {"annotations": {NETWORKS: '[{"name": "rail-0", "interface": "net1"}]'}}
@@ -359,6 +357,16 @@ def test_a_good_job_passes(applied: Server, case: str) -> None:
     assert applied.verdict(GOOD[case]) == ""
 
 
+def test_what_kueue_patches_passes_from_kueue_alone(applied: Server) -> None:
+    body = overridden(
+        {"labels": {"kueue.x-k8s.io/podset": "node"}},
+        spec={"nodeSelector": {"a": "b"}, "schedulingGates": [{"name": "g"}]},
+    )
+    kueue = applied.controller("kueue-system", "kueue-controller-manager")
+    assert applied.verdict(body, kueue) == ""
+    assert "which Kueue alone says" in applied.verdict(body)
+
+
 @pytest.mark.parametrize("case", BAD)
 def test_a_bad_job_is_refused_with_the_remedy(applied: Server, case: str) -> None:
     body, words = BAD[case]
@@ -397,7 +405,9 @@ def test_pods_that_kueue_leaves_alone_here_get_no_devices(applied: Server, kind:
 def test_a_pod_that_kueue_admitted_passes(applied: Server) -> None:
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
     admitted = gpu_pod(labels={"kueue.x-k8s.io/podset": "node"}, ownerReferences=[owner])
-    assert applied.verdict(admitted) == ""
+    jobs = applied.controller("kube-system", "job-controller")
+    assert applied.verdict(admitted, jobs) == ""
+    assert "no queue was charged" in applied.verdict(admitted), "an owner in words is none"
 
 
 def test_guards_ignore_other_namespaces_and_pods_without_gpus(applied: Server) -> None:
@@ -460,10 +470,11 @@ def test_what_clears_a_claim_may_run(applied: Server, delete: bool) -> None:
         "ownerReferences": [owner | {"controller": True}],
         **spec["jobTemplate"]["metadata"],
     }
-    assert applied.verdict(job) == ""
+    crons = applied.controller("kube-system", "cronjob-controller")
+    assert applied.verdict(job, crons) == ""
     pod = {"apiVersion": "v1", "kind": "Pod", **spec["jobTemplate"]["spec"]["template"]}
     pod["metadata"] = {"name": "p", "namespace": "training"}
-    assert applied.verdict(pod) == ""
+    assert applied.verdict(pod, applied.controller("kube-system", "job-controller")) == ""
     (container,) = pod["spec"]["containers"]
     assert ("--delete" in container["args"]) == delete
     assert "$(" not in container["command"][-1], "Kubernetes would expand it"
@@ -498,6 +509,24 @@ def test_controllers_may_update_a_job_older_than_the_guards(
         assert applied.run("create", "-f", "-", stdin=old).returncode == 0
     finally:
         applied.apply(body)
+    try:
+        _may_be_updated(applied)
+    finally:
+        # Its namespace's owner of jobs would stay with it (policy railhead-jobs-ended).
+        finalized(applied, [])
+        applied.delete([old])
+
+
+def finalized(server: Server, finalizers: list[str], by: KubeClient | None = None) -> None:
+    (by or server.client).request(
+        "PATCH",
+        server.path(train_job()),
+        body={"metadata": {"finalizers": finalizers}},
+        content_type="application/merge-patch+json",
+    )
+
+
+def _may_be_updated(applied: Server) -> None:
     # Under a name of its own: one that is taken is refused whether the guard is back or not.
     unlabelled = without(train_job(), "metadata", "labels")
     unlabelled["metadata"] = {**unlabelled["metadata"], "name": "probe"}
@@ -509,8 +538,9 @@ def test_controllers_may_update_a_job_older_than_the_guards(
         )
         return result.stderr
 
-    assert patch({"spec": {"suspend": True}}) == ""
-    assert patch({"metadata": {"finalizers": ["example.com/f"]}}) == ""
+    assert "metadata.finalizers keeps" in patch({"metadata": {"finalizers": ["example.com/f"]}})
+    finalized(applied, ["example.com/f"], applied.controller("kueue-system", "kueue"))
+    assert patch({"spec": {"suspend": True}}) == "", "what a controller added may stay"
     assert patch({"metadata": {"finalizers": []}}) == ""
     assert "spec.trainer is missing" in patch({"spec": {"trainer": {"numNodes": 0}}})
     assert "starts cannot be seen" in patch({"spec": {"trainer": {"numNodes": 2}}})
@@ -519,7 +549,6 @@ def test_controllers_may_update_a_job_older_than_the_guards(
     assert "numNodes is fixed" in patch({"spec": {"trainer": {"numNodes": None}}}), "it is 1 then"
     assert patch({"spec": {"trainer": {"image": "other"}}}) == ""
     assert "set the label" in patch({"metadata": {"labels": None}})
-    assert applied.run("delete", "trainjob", "mine", "-n", "training").returncode == 0
 
 
 def allowed(server: Server, verb: str, resource: str, *more: str, groups: tuple[str, ...]) -> bool:

@@ -120,9 +120,11 @@ def test_a_gang_that_would_be_placed_one_by_one_is_refused(server: Server) -> No
         "spec": {"template": {"spec": {"restartPolicy": "Never"} | gpu_pod()["spec"]}},
     }
     assert "one by one: submit a TrainJob or a Job of batch.volcano.sh" in server.verdict(job)
-    made = {**OWNER, "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob"}
+    made = {**OWNER, "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "mine"}
     job["metadata"]["ownerReferences"] = [made]
-    assert server.verdict(job) == ""
+    jobsets = server.controller("jobset-system", "jobset-controller-manager")
+    assert server.verdict(job, jobsets) == ""
+    assert "only controllers say what they made" in server.verdict(job)
 
 
 def test_pods_with_a_queue_are_accepted(server: Server) -> None:
@@ -131,4 +133,4 @@ def test_pods_with_a_queue_are_accepted(server: Server) -> None:
     member = {"scheduling.k8s.io/group-name": "mine"}
     pod = gpu_pod(ownerReferences=[OWNER], annotations=member)
     pod["spec"]["schedulerName"] = "volcano"
-    assert server.verdict(pod) == ""
+    assert server.verdict(pod, server.controller("kube-system", "job-controller")) == ""
