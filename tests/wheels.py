@@ -65,7 +65,7 @@ def build_all(into: Path) -> dict[str, Built]:
 def build_next(folder: Path, version: str, edited: str) -> list[Path]:
     """Return the wheels of a next version, of which one file has a further line."""
     tree = folder / "tree"
-    left_out = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "docs", "tests")
+    left_out = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "tests")
     shutil.copytree(REPO, tree, symlinks=True, ignore=left_out)
     for file in (tree / "railhead/base/version.py", *tree.rglob("pyproject.toml")):
         file.write_text(file.read_text().replace(__version__, version))
