@@ -84,6 +84,7 @@ def test_devices_are_requested_as_limits_and_charged(case: Case, recording: Reco
     (queue,) = recording.kind("ClusterQueue")
     (group,) = queue.inputs["spec"]["resourceGroups"]
     quota = {r["name"]: r["nominalQuota"] for r in group["flavors"][0]["resources"]}
+    # A pod may hold more memory than it is charged for.
     devices = {name: value for name, value in resources["limits"].items() if name != "memory"}
     for name, quantity in devices.items():
         assert resources["requests"][name] == quantity

@@ -156,7 +156,7 @@ def test_one_edit_may_unprotect_and_replace(tmp_path: Path) -> None:
     def change(cluster: dict[str, Any]) -> None:
         cluster["platform"]["deletion_protection"] = False
         cluster["platform"]["storage"][0]["throughput"] = 1000
-        cluster["pools"][0]["driver"] = "default"
+        cluster["pools"][0]["driver"] = "latest"
 
     project.change(change)
     before = project.entries()

@@ -147,7 +147,7 @@ def test_plan_without_the_engine_is_the_engines(name: str, pulled: Sources) -> N
     assert made == {u: row for u, row in expected.items() if "::default_" not in u}
     reported = set(violations([side], root)[file])
     assert reported == set(engine.plan.violations)
-    assert len(reported) >= 2
+    assert reported
 
 
 @pytest.mark.exhaustive

@@ -105,7 +105,7 @@ CHANGES: dict[str, list[tuple[Callable[[dict[str, Any]], None], dict[str, int]]]
                 f"update {_AWS_POOL}": 1,
                 f"update {_DAEMONS}": 1,
                 f"update {_CONFIG_MAP}": 1,
-                f"update {_RUNTIME}": 1,
+                f"update {_RUNTIME}": 2,
             }
             | _REFLAVOR,
         ),
@@ -151,7 +151,7 @@ CHANGES: dict[str, list[tuple[Callable[[dict[str, Any]], None], dict[str, int]]]
                 f"update {_GCP_POOL}": 1,
                 f"update {_DAEMONS}": 1,
                 f"update {_CONFIG_MAP}": 1,
-                f"update {_RUNTIME}": 1,
+                f"update {_RUNTIME}": 2,
             }
             | _REFLAVOR,
         ),
