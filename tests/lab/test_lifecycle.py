@@ -250,7 +250,12 @@ def test_simulated_nodes_take_only_pods_that_tolerate_them(
 ) -> None:
     up("--simulated-nodes", "40")
     lab = Lab(NAME)
-    kubectl = [str(lab.directory / "tools/kubectl"), f"--kubeconfig={paths.lab_kubeconfig(NAME)}"]
+    # The kubeconfig names the namespace of jobs, which a stack makes.
+    kubectl = [
+        str(lab.directory / "tools/kubectl"),
+        f"--kubeconfig={paths.lab_kubeconfig(NAME)}",
+        "--namespace=default",
+    ]
     nodes = status()["nodes"]
     assert [n["ready"] for n in nodes if n["simulated"]] == [True] * 40
     assert all(n["allocatable"]["nvidia.com/gpu"] == "8" for n in nodes)
