@@ -140,6 +140,8 @@ CHANGES: dict[str, list[tuple[Callable[[dict[str, Any]], None], dict[str, int]]]
                 f"update {_RELEASE}": 2,
                 # More pods than before can run.
                 f"update {_POD_QUOTA}": 1,
+                # Its taint may be tolerated.
+                "update kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmissionPolicy": 1,
                 f"update {_CONFIG_MAP}": 1,
             },
         ),
