@@ -11,7 +11,7 @@ from railhead.base.finding import Finding
 from railhead.base.names import physical_name
 from railhead.machines import MACHINES
 from railhead.platform.aws import facts
-from railhead.platform.aws.checks import SYSTEM
+from railhead.platform.aws.checks import SYSTEM, interfaces
 from railhead.platform.aws.model import (
     AwsCluster,
     CapacityBlock,
@@ -224,13 +224,8 @@ def networks(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
         yield _room(aws, _VPCS, 1, vpcs, "VPCs")
         addresses = len(aws.require("ec2:DescribeAddresses")["Addresses"])
         yield _room(aws, _ADDRESSES, gateways, addresses, "addresses")
-    interfaces = sum(
-        pool.nodes * len((*machine.host_nics, *machine.nics))
-        for pool in cluster.pools
-        for machine in (MACHINES[pool.instance_type],)
-    )
     there = aws.require("ec2:DescribeNetworkInterfaces")["NetworkInterfaces"]
-    yield _room(aws, _INTERFACES, interfaces, len(there), "interfaces")
+    yield _room(aws, _INTERFACES, interfaces(cluster), len(there), "interfaces")
 
 
 def zones(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
@@ -495,6 +490,7 @@ def names(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
     taken = [
         f"{what} {name}"
         for what, look in _LOOKS.items()
+        if wanted[what]
         for name in sorted(set(wanted[what]) & look(aws, wanted[what]))
     ]
     for name in taken:
@@ -571,8 +567,6 @@ def _templates(aws: Aws, names: list[str]) -> set[str]:
 
 
 def _groups(aws: Aws, names: list[str]) -> set[str]:
-    if not names:
-        return set()
     items = _filtered(aws, "ec2:DescribePlacementGroups", "group-name", names)
     return {item["GroupName"] for item in items}
 
@@ -585,9 +579,7 @@ def _tokens(aws: Aws, names: list[str]) -> set[str]:
     }
 
 
-def _prefixes(aws: Aws, names: list[str]) -> set[str]:
-    if not names:
-        return set()
+def _prefixes(aws: Aws, _: list[str]) -> set[str]:
     answer = aws.ask("ecr:DescribePullThroughCacheRules") or {}
     return {rule["ecrRepositoryPrefix"] for rule in answer.get("pullThroughCacheRules", ())}
 

@@ -128,17 +128,18 @@ def _quotas(cluster: AwsCluster) -> Iterator[Problem]:
                 f"{pool.nodes}: a node group has {aws.GROUP_NODES} at most, unless the account's "
                 "quota `Nodes per managed node group` was raised",
             )
-    interfaces = sum(
-        pool.nodes * len((*machine.host_nics, *machine.nics))
-        for pool in cluster.pools
-        if (machine := MACHINES.get(pool.instance_type))
-    )
-    if interfaces > aws.INTERFACES:
+    if (count := interfaces(cluster)) > aws.INTERFACES:
         yield (
             "pools",
-            f"their nodes have {interfaces} network interfaces, and a region gives an account "
+            f"their nodes have {count} network interfaces, and a region gives an account "
             f"{aws.INTERFACES}, unless its quota `Network interfaces per Region` was raised",
         )
+
+
+def interfaces(cluster: AwsCluster) -> int:
+    """Return the network interfaces of all nodes with GPUs."""
+    machines = [(pool.nodes, MACHINES[pool.instance_type]) for pool in cluster.pools]
+    return sum(nodes * (len(row.host_nics) + len(row.nics)) for nodes, row in machines)
 
 
 def _services(cluster: AwsCluster) -> Iterator[Problem]:
