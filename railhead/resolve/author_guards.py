@@ -55,10 +55,6 @@ def author_policies(cluster: Cluster, fabric: FabricDemand) -> dict[str, dict[st
     }
 
 
-def _jobs() -> dict[str, tuple[str, ...]]:
-    return {group: tuple(kinds) for group, kinds in (KINDS | SETS).items()}
-
-
 def job_owner_policy(cluster: Cluster) -> dict[str, Any]:
     """Return the policy on the metadata of jobs, and of what travels with them."""
     before = "(request.operation == 'UPDATE' ? dyn(oldObject.metadata) : dyn({}))"
@@ -123,7 +119,7 @@ def job_owner_policy(cluster: Cluster) -> dict[str, Any]:
     return {
         "failurePolicy": "Fail",
         "matchConstraints": cel.in_training(
-            _jobs() | _TRAINER | {"": ("configmaps", "secrets")}, "CREATE", "UPDATE"
+            KINDS | SETS | _TRAINER | {"": ("configmaps", "secrets")}, "CREATE", "UPDATE"
         ),
         "matchConditions": [no_controller(cluster)],
         "variables": [
@@ -167,7 +163,7 @@ def job_author_policy(cluster: Cluster, fabric: FabricDemand) -> dict[str, Any]:
     """
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": cel.in_training(_jobs(), "CREATE", "UPDATE"),
+        "matchConstraints": cel.in_training(KINDS | SETS, "CREATE", "UPDATE"),
         "matchConditions": [no_controller(cluster)],
         "variables": [
             {"name": "templates", "expression": templates("object")},

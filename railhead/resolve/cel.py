@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from railhead.base.names import TRAINING_LABEL
@@ -36,14 +36,16 @@ def _put_in(expression: str, known: Mapping[str, str]) -> str:
     )
 
 
-def in_training(groups: Mapping[str, Sequence[str]], *operations: str) -> dict[str, Any]:
+def in_training(
+    groups: Mapping[str, Iterable[str]], *operations: str, version: str = "*"
+) -> dict[str, Any]:
     """Return the constraints on a policy: API group -> resources, in training namespaces."""
     return {
         "namespaceSelector": {"matchLabels": {TRAINING_LABEL: "true"}},
         "resourceRules": [
             {
                 "apiGroups": [group],
-                "apiVersions": ["*"],
+                "apiVersions": [version],
                 "operations": list(operations),
                 "resources": list(resources),
             }

@@ -6,7 +6,6 @@ from typing import Any
 
 from railhead.model.cluster import Cluster
 from railhead.resolve import cel
-from railhead.resolve.pod_guards import matching
 
 
 def data_set_policies(cluster: Cluster) -> dict[str, dict[str, Any]]:
@@ -23,7 +22,7 @@ def data_set_policies(cluster: Cluster) -> dict[str, dict[str, Any]]:
     reads = f"has({claim}.readOnly) && {claim}.readOnly"
     policy = {
         "failurePolicy": "Fail",
-        "matchConstraints": matching("", ["pods"], ["CREATE"]),
+        "matchConstraints": cel.in_training({"": ("pods",)}, "CREATE", version="v1"),
         "validations": [
             {
                 "expression": "!has(object.spec.volumes) || object.spec.volumes.all(v,"

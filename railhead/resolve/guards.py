@@ -442,17 +442,7 @@ def device_pod_policy(cluster: Cluster, runtimes: Sequence[ResolvedRuntime]) -> 
     taken = takes("c", tuple(_devices(runtimes)), _DEVICE_PREFIXES)
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": {
-            "namespaceSelector": {"matchLabels": {TRAINING_LABEL: "true"}},
-            "resourceRules": [
-                {
-                    "apiGroups": [""],
-                    "apiVersions": ["v1"],
-                    "operations": ["CREATE"],
-                    "resources": ["pods"],
-                }
-            ],
-        },
+        "matchConstraints": cel.in_training({"": ("pods",)}, "CREATE", version="v1"),
         "variables": [
             {
                 "name": "containers",

@@ -8,7 +8,7 @@ and the like, and in what a TrainJob changes in its runtime's. The check of the 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -249,9 +249,7 @@ def template_policy(fabric: FabricDemand, chosen: Chosen) -> dict[str, Any]:
     ]
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": cel.in_training(
-            {group: tuple(kinds) for group, kinds in (KINDS | SETS).items()}, "CREATE", "UPDATE"
-        ),
+        "matchConstraints": cel.in_training(KINDS | SETS, "CREATE", "UPDATE"),
         "variables": [
             {"name": "templates", "expression": templates("object")},
             {
@@ -293,13 +291,12 @@ def queued_policy(queues: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     ``queues`` is namespace -> LocalQueues. Kueue gives a job without a queue the namespace's
     ``default``, if there is one, before this check. What another job made is charged with it.
     """
-    return _queued(queues, {group: tuple(kinds) for group, kinds in KINDS.items()}, "the job")
+    return _queued(queues, KINDS, "the job")
 
 
 def queued_pod_policy(queues: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Return the same policy for pods without a job and LeaderWorkerSets, if Kueue admits pods."""
-    kinds = {group: tuple(sets) for group, sets in SETS.items()} | {"": ("pods",)}
-    policy = _queued(queues, kinds, "what no job owns here")
+    policy = _queued(queues, SETS | {"": ("pods",)}, "what no job owns here")
     annotations = "object.metadata.annotations"
     policy["matchConditions"].append(
         {
@@ -311,7 +308,7 @@ def queued_pod_policy(queues: Mapping[str, Sequence[str]]) -> dict[str, Any]:
 
 
 def _queued(
-    queues: Mapping[str, Sequence[str]], kinds: Mapping[str, Sequence[str]], what: str
+    queues: Mapping[str, Sequence[str]], kinds: Mapping[str, Iterable[str]], what: str
 ) -> dict[str, Any]:
     """Return the policy that objects of ``kinds``, API group -> resources, name a queue."""
     queue = f"{{0}}.metadata.?labels[?{cel.string(QUEUE_LABEL)}].orValue('')"
@@ -361,9 +358,7 @@ def unadmitted_policy(title: str, ways_in: str) -> dict[str, Any]:
     """Return the policy against jobs whose pods the scheduler ``title`` would place singly."""
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": cel.in_training(
-            {group: tuple(kinds) for group, kinds in KINDS.items()}, "CREATE"
-        ),
+        "matchConstraints": cel.in_training(KINDS, "CREATE"),
         "matchConditions": [_NOT_PART],
         "validations": [
             {

@@ -9,12 +9,12 @@ gangs that no single pod of them shows.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
-from railhead.base.names import FABRIC_LABEL, SINGLE_NODE_LABEL, TRAINING_LABEL
+from railhead.base.names import FABRIC_LABEL, SINGLE_NODE_LABEL
 from railhead.fabric.mode import GKE_INTERFACES, NETWORKS_ANNOTATION
 from railhead.framework import FRAMEWORKS
 from railhead.framework.base import Framework
@@ -379,24 +379,6 @@ def _baseline(fabric: FabricDemand) -> list[Rule]:
     return [r for r in rules().baseline if r.name != "host-port" or fabric.host_network is None]
 
 
-_IN_TRAINING = {"namespaceSelector": {"matchLabels": {TRAINING_LABEL: "true"}}}
-
-
-def matching(group: str, resources: Sequence[str], operations: Sequence[str]) -> dict[str, Any]:
-    """Return the match constraints of a policy on these resources in training namespaces."""
-    return {
-        **_IN_TRAINING,
-        "resourceRules": [
-            {
-                "apiGroups": [group],
-                "apiVersions": ["v1"],
-                "operations": list(operations),
-                "resources": list(resources),
-            }
-        ],
-    }
-
-
 def fabric_pod_policy(fabric: FabricDemand) -> dict[str, Any] | None:
     """Return the policy that a pod of a job of several nodes has the fabric's devices and networks.
 
@@ -416,7 +398,7 @@ def fabric_pod_policy(fabric: FabricDemand) -> dict[str, Any] | None:
     labels = "(has({0}.metadata.labels) ? dyn({0}.metadata.labels) : dyn(null))"
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": matching("", ["pods"], ["CREATE", "UPDATE"]),
+        "matchConstraints": cel.in_training({"": ("pods",)}, "CREATE", "UPDATE", version="v1"),
         "matchConditions": [
             {
                 # Controllers write to pods that were there before the guard. What has a node has
@@ -446,7 +428,7 @@ def parallel_job_policy(fabric: FabricDemand) -> dict[str, Any] | None:
         return None
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": matching("batch", ["jobs"], ["CREATE", "UPDATE"]),
+        "matchConstraints": cel.in_training({"batch": ("jobs",)}, "CREATE", "UPDATE", version="v1"),
         "matchConditions": [
             {
                 # The template cannot change; what can is how many pods run at once.
@@ -490,15 +472,12 @@ def node_reach_policy(fabric: FabricDemand) -> dict[str, Any]:
             *((rule.expression, rule.message) for rule in _baseline(fabric)),
         )
     ]
+    created = cel.in_training({"": ("pods",)}, "CREATE", version="v1")
+    debugged = cel.in_training({"": ("pods/ephemeralcontainers",)}, "UPDATE", version="v1")
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": {
-            **_IN_TRAINING,
-            "resourceRules": [
-                *matching("", ["pods"], ["CREATE"])["resourceRules"],
-                *matching("", ["pods/ephemeralcontainers"], ["UPDATE"])["resourceRules"],
-            ],
-        },
+        "matchConstraints": created
+        | {"resourceRules": created["resourceRules"] + debugged["resourceRules"]},
         "variables": [
             {"name": "containers", "expression": f"{added} ? {ephemeral} : {own}"},
             {
