@@ -59,7 +59,6 @@ def job_owner_policy(cluster: Cluster) -> dict[str, Any]:
     """Return the policy on the metadata of jobs, and of what travels with them."""
     before = "(request.operation == 'UPDATE' ? dyn(oldObject.metadata) : dyn({}))"
     controlling = "{0}.?ownerReferences.orValue([]).filter(o, o.?controller.orValue(false))"
-    kueues = "{0}.?{1}.orValue({{}})"
     rows = [
         (
             f"{controlling.format('variables.now')} == {controlling.format('variables.before')}",
@@ -125,18 +124,15 @@ def job_owner_policy(cluster: Cluster) -> dict[str, Any]:
         "variables": [
             {"name": "now", "expression": "dyn(object.metadata)"},
             {"name": "before", "expression": before},
-            {"name": "labels", "expression": kueues.format("variables.now", "labels")},
-            {"name": "annotations", "expression": kueues.format("variables.now", "annotations")},
+            {"name": "labels", "expression": "variables.now.?labels.orValue({})"},
+            {"name": "annotations", "expression": "variables.now.?annotations.orValue({})"},
         ],
-        "validations": [
-            {"expression": expression, "message": message, "reason": "Forbidden"}
-            for expression, message in rows
-        ],
+        "validations": cel.validations(rows),
     }
 
 
-def _author_rules(cluster: Cluster, fabric: FabricDemand, pod: str) -> list[tuple[str, str]]:
-    """Return (expression, message) of ``author`` in ``rules.yaml`` on ``pod``."""
+def _author_rules(cluster: Cluster, fabric: FabricDemand) -> list[tuple[str, str]]:
+    """Return (expression, message) of ``author`` in ``rules.yaml`` on a template ``p``."""
     operator = cluster.gpu_operator
     # Pods join an NVLink domain by a claim on a template that the administrator's domain makes.
     free = {"claims"} if operator and operator.compute_domains else set()
@@ -153,7 +149,7 @@ def _author_rules(cluster: Cluster, fabric: FabricDemand, pod: str) -> list[tupl
     if names := logins(cluster):
         listed += rules().logins
         more["logins"] = cel.strings(names)
-    return on(pod, listed, more)
+    return on("p", listed, more)
 
 
 def job_author_policy(cluster: Cluster, fabric: FabricDemand) -> dict[str, Any]:
@@ -173,23 +169,34 @@ def job_author_policy(cluster: Cluster, fabric: FabricDemand) -> dict[str, Any]:
                 f" && variables.templates == ({templates('oldObject')})",
             },
         ],
-        "validations": [
-            {
-                "expression": f"variables.kept || variables.templates.all(p, {expression})",
-                "message": message,
-                "reason": "Forbidden",
-            }
-            for expression, message in _author_rules(cluster, fabric, "p")
-        ],
+        "validations": cel.validations(
+            (f"variables.kept || variables.templates.all(p, {rule})", message)
+            for rule, message in _author_rules(cluster, fabric)
+        ),
     }
 
 
 def train_job_author_policy(cluster: Cluster, fabric: FabricDemand) -> dict[str, Any]:
     """Return the same policy on a TrainJob's patches, which Kueue writes too when it admits."""
     field = COMBINATIONS[cluster.versions].placement_field
-    devices = (
-        f"{DEVICES_VARIABLE} of spec.trainer.env has GPUs put in that no queue is charged for: "
-        "remove it"
+    patches = (
+        (
+            f"variables.kept || !({patched(cluster, f'!({rule})')})",
+            f"spec.{field}: {message}",
+        )
+        for rule, message in _author_rules(cluster, fabric)
+    )
+    fields = (
+        (
+            f"object.spec.?trainer.?env.orValue([]).all(e, e.name != '{DEVICES_VARIABLE}')",
+            f"{DEVICES_VARIABLE} of spec.trainer.env has GPUs put in that no queue is charged for: "
+            "remove it",
+        ),
+        (
+            "[object.spec.?initializer.?dataset, object.spec.?initializer.?model]"
+            f".all(i, !(i.?secretRef.?name.orValue('') in {cel.strings(logins(cluster))}))",
+            "spec.initializer reads the login of a registry: name another secret",
+        ),
     )
     return {
         "failurePolicy": "Fail",
@@ -202,28 +209,7 @@ def train_job_author_policy(cluster: Cluster, fabric: FabricDemand) -> dict[str,
                 f" && dyn(object).spec.?{field} == dyn(oldObject).spec.?{field}",
             }
         ],
-        "validations": [
-            {
-                "expression": f"variables.kept || !({patched(cluster, f'!({expression})')})",
-                "message": f"spec.{field}: {message}",
-                "reason": "Forbidden",
-            }
-            for expression, message in _author_rules(cluster, fabric, "p")
-        ]
-        + [
-            {
-                "expression": "object.spec.?trainer.?env.orValue([]).all(e,"
-                f" e.name != '{DEVICES_VARIABLE}')",
-                "message": devices,
-                "reason": "Forbidden",
-            },
-            {
-                "expression": "[object.spec.?initializer.?dataset, object.spec.?initializer.?model]"
-                f".all(i, !(i.?secretRef.?name.orValue('') in {cel.strings(logins(cluster))}))",
-                "message": "spec.initializer reads the login of a registry: name another secret",
-                "reason": "Forbidden",
-            },
-        ],
+        "validations": cel.validations([*patches, *fields]),
     }
 
 
@@ -240,12 +226,13 @@ def stack_objects_policy(cluster: Cluster) -> dict[str, Any]:
             },
             {"name": "no-controller", "expression": f"!{controllers(cluster)}"},
         ],
-        "validations": [
-            {
-                "expression": ADMINISTRATORS,
-                "message": f"every job here depends on this ConfigMap ({', '.join(KEPT)})"
-                ", and only the stack writes it: a job's own files travel in one of its name",
-                "reason": "Forbidden",
-            }
-        ],
+        "validations": cel.validations(
+            [
+                (
+                    ADMINISTRATORS,
+                    f"every job here depends on this ConfigMap ({', '.join(KEPT)}), and only the "
+                    "stack writes it: a job's own files travel in one of its name",
+                )
+            ]
+        ),
     }

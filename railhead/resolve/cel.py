@@ -36,6 +36,14 @@ def _put_in(expression: str, known: Mapping[str, str]) -> str:
     )
 
 
+def validations(rules: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+    """Return validations of (expression, message): a request for which one is false gets a 403."""
+    return [
+        {"expression": expression, "message": message, "reason": "Forbidden"}
+        for expression, message in rules
+    ]
+
+
 def in_training(
     groups: Mapping[str, Iterable[str]], *operations: str, version: str = "*"
 ) -> dict[str, Any]:

@@ -217,14 +217,9 @@ def pull_secret_policy(cluster: Cluster) -> dict[str, Any] | None:
             {"name": "volumes", "expression": "dyn(object.spec.?volumes.orValue([]))"},
             {"name": "logins", "expression": cel.strings(names)},
         ],
-        "validations": [
-            {
-                "expression": rule.expression,
-                "message": f"{rule.message} ({', '.join(names)})",
-                "reason": "Forbidden",
-            }
-            for rule in rules().logins
-        ],
+        "validations": cel.validations(
+            (rule.expression, f"{rule.message} ({', '.join(names)})") for rule in rules().logins
+        ),
     }
 
 

@@ -340,14 +340,10 @@ def train_job_pods_policy(cluster: Cluster, said: Chosen) -> dict[str, Any]:
                 f" || {patches.format('object')} != {patches.format('oldObject')}",
             }
         ],
-        "validations": [
-            {
-                "expression": f"!({patched(cluster, f'!({expression})')})",
-                "message": f"spec.{field}: {message}",
-                "reason": "Forbidden",
-            }
-            for expression, message in rules
-        ],
+        "validations": cel.validations(
+            (f"!({patched(cluster, f'!({rule})')})", f"spec.{field}: {message}")
+            for rule, message in rules
+        ),
     }
 
 

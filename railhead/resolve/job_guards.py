@@ -212,10 +212,7 @@ def variables_policy(chosen: Chosen) -> dict[str, Any]:
     return {
         "failurePolicy": "Fail",
         "matchConstraints": cel.in_training({"": ("pods",)}, "CREATE"),
-        "validations": [
-            {"expression": expression, "message": message, "reason": "Forbidden"}
-            for expression, message in network_rules("object", chosen)
-        ],
+        "validations": cel.validations(network_rules("object", chosen)),
     }
 
 
@@ -265,15 +262,15 @@ def template_policy(fabric: FabricDemand, chosen: Chosen) -> dict[str, Any]:
             },
         ],
         "validations": [
-            {
-                "expression": f"variables.templates.all(p, {expression})"
-                f" || variables.before.exists(p, !({expression}))",
-                "message": message,
-                "reason": "Forbidden",
-            }
-            for expression, message in rules
-        ]
-        + [_ray_rule(chosen)],
+            *cel.validations(
+                (
+                    f"variables.templates.all(p, {rule}) || variables.before.exists(p, !({rule}))",
+                    message,
+                )
+                for rule, message in rules
+            ),
+            _ray_rule(chosen),
+        ],
     }
 
 

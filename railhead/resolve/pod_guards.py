@@ -22,7 +22,6 @@ from railhead.machines import MACHINES
 from railhead.model.cluster import Cluster
 from railhead.model.pod_security import BASELINE_CAPABILITIES
 from railhead.resolve import cel
-from railhead.resolve.cel import written_out
 from railhead.resolve.daemons import daemon
 from railhead.resolve.rules import Rule, on, rules
 from railhead.resolve.wiring import wiring
@@ -301,23 +300,17 @@ def _messages(fabric: FabricDemand, what: str) -> tuple[str, str]:
     )
 
 
-def _rules(fabric: FabricDemand, condition: str, what: str) -> list[dict[str, str]]:
+def _rules(fabric: FabricDemand, condition: str, what: str) -> list[tuple[str, str]]:
     device_message, network_message = _messages(fabric, what)
-    rules = []
-    for needed, variable, message in (
-        (fabric.devices, "wired", device_message),
-        (fabric.networks, "joined", network_message),
-    ):
-        if needed:
-            rules.append(
-                {
-                    "expression": f"!({condition}) || variables.alone || variables.leaves"
-                    f" || variables.{variable}",
-                    "message": message,
-                    "reason": "Forbidden",
-                }
-            )
-    return rules
+    free = f"!({condition}) || variables.alone || variables.leaves"
+    return [
+        (f"{free} || variables.{variable}", message)
+        for needed, variable, message in (
+            (fabric.devices, "wired", device_message),
+            (fabric.networks, "joined", network_message),
+        )
+        if needed
+    ]
 
 
 def fabric_rules(pod: str, fabric: FabricDemand, gang: str, what: str) -> list[tuple[str, str]]:
@@ -325,8 +318,8 @@ def fabric_rules(pod: str, fabric: FabricDemand, gang: str, what: str) -> list[t
     condition = f"variables.several || variables.gpus && {gang}"
     variables = _variables(pod, fabric)
     return [
-        (written_out(rule["expression"], variables), rule["message"])
-        for rule in _rules(fabric, condition, what)
+        (cel.written_out(rule, variables), message)
+        for rule, message in _rules(fabric, condition, what)
     ]
 
 
@@ -339,7 +332,7 @@ def joins(pod: str, fabric: FabricDemand) -> tuple[str, str] | None:
     named = f"has({pod}.metadata) && has({annotations}) && {annotation} in {annotations}"
     variables = _variables(pod, fabric)
     return (
-        f"!({named}) || {written_out('variables.leaves || variables.joined', variables)}",
+        f"!({named}) || {cel.written_out('variables.leaves || variables.joined', variables)}",
         f"a job that takes its pods off the fabric's networks ({fabric.title}) would never run, or "
         f"run over TCP: leave the annotation to the runtime, or {_attach(fabric)}; if the job "
         f"wants no fabric, label its pods {FABRIC_LABEL}=none",
@@ -369,7 +362,7 @@ def reach_rules(pod: str, fabric: FabricDemand) -> list[tuple[str, str]]:
         ),
     ]
     return [
-        (f"!has({spec}) || {written_out(f'({expression})', variables)}", message)
+        (f"!has({spec}) || {cel.written_out(f'({expression})', variables)}", message)
         for expression, message in reached
     ] + on(pod, _baseline(fabric))
 
@@ -410,7 +403,7 @@ def fabric_pod_policy(fabric: FabricDemand) -> dict[str, Any] | None:
             }
         ],
         "variables": _variables("object", fabric),
-        "validations": rules,
+        "validations": cel.validations(rules),
     }
 
 
@@ -439,7 +432,7 @@ def parallel_job_policy(fabric: FabricDemand) -> dict[str, Any] | None:
             }
         ],
         "variables": _variables("object.spec.template", fabric),
-        "validations": rules,
+        "validations": cel.validations(rules),
     }
 
 
@@ -457,20 +450,17 @@ def node_reach_policy(fabric: FabricDemand) -> dict[str, Any]:
         "dyn(object.spec.containers)"
         " + (has(object.spec.initContainers) ? dyn(object.spec.initContainers) : [])"
     )
-    validations = [
-        {"expression": expression, "message": message, "reason": "Forbidden"}
-        for expression, message in (
-            *_container_rules(fabric),
-            _volume_rule(fabric, added),
-            *(
-                (
-                    f"{added} || !has(object.spec.{field}) || !object.spec.{field}",
-                    f"spec.{field} gives the pod its node's own: {fix}",
-                )
-                for field, fix in _host_fields(fabric).items()
-            ),
-            *((rule.expression, rule.message) for rule in _baseline(fabric)),
-        )
+    reached = [
+        *_container_rules(fabric),
+        _volume_rule(fabric, added),
+        *(
+            (
+                f"{added} || !has(object.spec.{field}) || !object.spec.{field}",
+                f"spec.{field} gives the pod its node's own: {fix}",
+            )
+            for field, fix in _host_fields(fabric).items()
+        ),
+        *((rule.expression, rule.message) for rule in _baseline(fabric)),
     ]
     created = cel.in_training({"": ("pods",)}, "CREATE", version="v1")
     debugged = cel.in_training({"": ("pods/ephemeralcontainers",)}, "UPDATE", version="v1")
@@ -490,7 +480,7 @@ def node_reach_policy(fabric: FabricDemand) -> dict[str, Any]:
                 "expression": "dyn(variables.pod.?spec.?securityContext.orValue({}))",
             },
         ],
-        "validations": validations,
+        "validations": cel.validations(reached),
     }
 
 
