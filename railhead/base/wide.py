@@ -11,27 +11,31 @@ _WIDEST_4 = 8
 _WIDEST_6 = 16
 
 
+def network_of(value: Any) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    """Return the network of a CIDR, whatever the bits of its host; None for what is not a CIDR."""
+    try:
+        return ipaddress.ip_network(str(value), strict=False)
+    except ValueError:
+        return None
+
+
 def too_wide(value: Any) -> bool:
     """Return whether a CIDR is wider than any private network; False for what is not a CIDR."""
-    try:
-        network = ipaddress.ip_network(str(value), strict=False)
-    except ValueError:
+    network = network_of(value)
+    if network is None:
         return False
     return network.prefixlen < (_WIDEST_4 if network.version == 4 else _WIDEST_6)
 
 
-def within(value: Any, networks: Iterable[str]) -> bool:
-    """Return whether a CIDR lies in one of several; False for what is not a CIDR."""
-    try:
-        network = ipaddress.ip_network(str(value), strict=False)
-    except ValueError:
-        return False
-    others = (ipaddress.ip_network(text, strict=False) for text in networks)
-    return any(
-        network.version == other.version
+def within(value: Any, networks: Iterable[Any]) -> bool:
+    """Return whether a CIDR lies in one of several; what is not a CIDR lies in none."""
+    network = network_of(value)
+    return network is not None and any(
+        other is not None
+        and network.version == other.version
         and network.network_address in other
         and network.prefixlen >= other.prefixlen
-        for other in others
+        for other in map(network_of, networks)
     )
 
 
@@ -42,11 +46,8 @@ def covered(networks: Iterable[Any]) -> str:
     '0.0.0.0/0'
     """
     by_version: dict[int, list[Any]] = {4: [], 6: []}
-    for text in networks:
-        try:
-            network = ipaddress.ip_network(str(text), strict=False)
-        except ValueError:
-            continue
-        by_version[network.version].append(network)
+    for network in map(network_of, networks):
+        if network is not None:
+            by_version[network.version].append(network)
     merged = [n for same in by_version.values() for n in ipaddress.collapse_addresses(same)]
     return str(min(merged, key=lambda n: (n.prefixlen, n.version))) if merged else ""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
 from railhead.base.quantity import parse
+from railhead.base.wide import network_of
 from railhead.review.compare import Change
 from railhead.review.judged import Judged
 from railhead.review.model import Level, Loss
@@ -70,10 +70,8 @@ def _wide(was: Any, now: Any) -> bool:
 
 def prefix(text: Any) -> int:
     """Return the length of a network's prefix; 128 for what is not a network."""
-    try:
-        return ipaddress.ip_network(str(text), strict=False).prefixlen
-    except ValueError:
-        return 128
+    network = network_of(text)
+    return 128 if network is None else network.prefixlen
 
 
 def several(value: Any) -> list[Any]:
