@@ -19,9 +19,9 @@ from railhead.policies.plan import UNKNOWN, at, plain
 
 # One process serves one update, and asks about every resource before it asks about the stack.
 _GIVEN: Final[dict[str, Any]] = {}
-# What rules made of them, by resource: the SDK hands each rule a copy of its own to read.
-_MADE: Final[dict[tuple[str, ...], dict[str, Any]]] = {}
-_OF_PLAN: Final[dict[tuple[str, ...], dict[str, Any]]] = {}
+# What rules made of the inputs kept last, by what it is and of which resources: the SDK hands each
+# rule a copy of its own to read.
+_MADE: Final[dict[tuple[str, ...], Any]] = {}
 _T = TypeVar("_T")
 # The engine's own, and the components of this project, which are nothing by themselves.
 _NOTHING_BY_THEMSELVES = frozenset({"pulumi", "railhead"})
@@ -30,8 +30,7 @@ _NOTHING_BY_THEMSELVES = frozenset({"pulumi", "railhead"})
 def remember(urn: str, props: Any) -> None:
     """Keep the program's inputs of a resource."""
     _GIVEN[urn] = plain(props)
-    _MADE.pop((urn,), None)
-    _OF_PLAN.clear()
+    _MADE.clear()
 
 
 def once(urns: Sequence[str], what: str, make: Callable[[], _T]) -> _T:
@@ -41,17 +40,18 @@ def once(urns: Sequence[str], what: str, make: Callable[[], _T]) -> _T:
     """
     if any(urn not in _GIVEN for urn in urns):
         return make()
-    made = (_MADE if len(urns) == 1 else _OF_PLAN).setdefault(tuple(urns), {})
-    if what not in made:
-        made[what] = make()
-    result: _T = made[what]
+    key = (what, *urns)
+    try:
+        result: _T = _MADE[key]
+    except KeyError:
+        result = _MADE[key] = make()
     return result
 
 
 def forget() -> None:
     """Forget all inputs, as at the start of an update."""
-    for kept in (_GIVEN, _MADE, _OF_PLAN):
-        kept.clear()
+    _GIVEN.clear()
+    _MADE.clear()
 
 
 def complete(urn: str, props: Any) -> Any:
