@@ -35,7 +35,7 @@ from railhead.policies import (
     versions,
 )
 from railhead.policies.plan import PlannedObject
-from railhead.policies.rule import Config, each, whole
+from railhead.policies.rule import PAGES, Config, each, whole
 
 _NETWORKS = {
     "type": "array",
@@ -106,7 +106,7 @@ RULES: tuple[Policy, ...] = (
         severity=Severity.LOW,
         tags=["railhead", "plan"],
         remediation_steps="Nothing: it reports no violation, and must not be disabled.",
-        url="https://railhead.dev/rules/plan-is-kept",
+        url=f"{PAGES}/plan-is-kept",
     ),
     whole(
         "plan-is-seen",

@@ -24,6 +24,7 @@ from pulumi_policy import (
 )
 
 from railhead.base.version import __version__
+from railhead.base.wide import network_of
 from railhead.policies import inputs
 from railhead.policies.clouds import CloudResource, cloud_resource
 from railhead.policies.plan import PlannedObject, at, planned
@@ -79,7 +80,7 @@ def each(
         elif clouds and (resource := _cloud(args)):
             _report(clouds(resource, given), args.urn, report)
 
-    return ResourceValidationPolicy(name, validate=validate, **_facts(name, parameters, facts))
+    return ResourceValidationPolicy(name, validate=validate, **_facts(name, parameters, **facts))
 
 
 def whole(
@@ -105,23 +106,31 @@ def whole(
         for message, urn in resources(args.resources, given) if resources else ():
             report(message, urn)
 
-    return StackValidationPolicy(name, validate=validate, **_facts(name, parameters, facts))
+    return StackValidationPolicy(name, validate=validate, **_facts(name, parameters, **facts))
 
 
-def _facts(name: str, parameters: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, Any]:
+def _facts(
+    name: str,
+    parameters: Mapping[str, Any],
+    *,
+    title: str,
+    description: str,
+    severity: Severity,
+    tags: Sequence[str],
+    remedy: str,
+    level: EnforcementLevel = EnforcementLevel.MANDATORY,
+    framework: PolicyComplianceFramework | None = None,
+) -> dict[str, Any]:
     """Return what both kinds of rules say of themselves."""
-    level: EnforcementLevel = facts.get("level", EnforcementLevel.MANDATORY)
-    severity: Severity = facts["severity"]
     return {
-        "description": facts["description"],
-        "display_name": facts["title"],
+        "description": description,
+        "display_name": title,
         "enforcement_level": level,
         "severity": severity,
-        "tags": ["railhead", *facts["tags"]],
-        "remediation_steps": facts["remedy"],
+        "tags": ["railhead", *tags],
+        "remediation_steps": remedy,
         "url": f"{PAGES}/{name}",
-        "framework": facts.get("framework")
-        or PolicyComplianceFramework("Railhead", __version__, PAGES, facts["title"]),
+        "framework": framework or PolicyComplianceFramework("Railhead", __version__, PAGES, title),
         "config_schema": PolicyConfigSchema(dict(parameters)) if parameters else None,
     }
 
@@ -132,7 +141,7 @@ def _report(messages: Iterable[str], urn: str | None, report: ReportViolation) -
 
 
 def _wrong(name: str, given: Config, parameters: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a message for each parameter that the rule does not have, and each day that is not one.
+    """Yield a message for each unknown parameter, each wrong day and each wrong network.
 
     The engine checks types (gojsonschema), and takes names that it does not know in silence.
     """
@@ -145,6 +154,9 @@ def _wrong(name: str, given: Config, parameters: Mapping[str, Any]) -> Iterator[
             date.fromisoformat(row["until"])
         except ValueError:
             yield f"{name}: exempt: until is {row['until']!r}, which is not a day: write YYYY-MM-DD"
+    for network in given.get("networks") or ():
+        if network_of(network) is None:
+            yield f"{name}: networks: {network!r} is not a CIDR: write one, such as 10.0.0.0/8"
 
 
 def _exempt(item: PlannedObject, given: Config) -> bool:

@@ -28,7 +28,7 @@ SERVICE = "kubernetes:core/v1:Service"
 POD = "kubernetes:core/v1:Pod"
 
 
-def told(name: str, token: str, body: dict[str, Any], config: dict[str, Any]) -> list[str]:
+def reported(name: str, token: str, body: dict[str, Any], config: dict[str, Any]) -> list[str]:
     """Return what one rule reports of one resource, with a configuration."""
     rule: Any = next(rule for rule in RULES if rule.name == name)
     messages: list[str] = []
@@ -64,10 +64,10 @@ def test_namespace_is_left_alone_until_its_day() -> None:
     }
     row = {"namespace": "tools", "reason": "moves in May", "until": "2999-01-31"}
     rule = "no-reach-into-nodes"
-    assert told(rule, POD, body, {})
-    assert not told(rule, POD, body, {"exempt": [row]})
-    assert told(rule, POD, body, {"exempt": [row | {"namespace": "other"}]})
-    assert told(rule, POD, body, {"exempt": [row | {"until": "2020-01-31"}]})
+    assert reported(rule, POD, body, {})
+    assert not reported(rule, POD, body, {"exempt": [row]})
+    assert reported(rule, POD, body, {"exempt": [row | {"namespace": "other"}]})
+    assert reported(rule, POD, body, {"exempt": [row | {"until": "2020-01-31"}]})
 
 
 def test_exempt_namespace_passes_a_rule_over_the_plan() -> None:
@@ -80,8 +80,8 @@ def test_exempt_namespace_passes_a_rule_over_the_plan() -> None:
     }
     token = "kubernetes:trainer.kubeflow.org/v1alpha1:TrainingRuntime"
     row = {"namespace": "tools", "reason": "no rails there", "until": "2999-01-31"}
-    assert told("jobs-stay-on-the-fabric", token, body, {})
-    assert not told("jobs-stay-on-the-fabric", token, body, {"exempt": [row]})
+    assert reported("jobs-stay-on-the-fabric", token, body, {})
+    assert not reported("jobs-stay-on-the-fabric", token, body, {"exempt": [row]})
 
 
 @pytest.mark.parametrize(
@@ -98,28 +98,35 @@ def test_exempt_namespace_passes_a_rule_over_the_plan() -> None:
 def test_sites_own_networks_decide(network: str, allowed: Any, *, refused: bool) -> None:
     config = {} if allowed is None else {"networks": allowed}
     key = "cidrIpv6" if ":" in network else "cidrIpv4"
-    assert bool(told("cloud-is-closed", INGRESS, {key: network}, config)) == refused
+    assert bool(reported("cloud-is-closed", INGRESS, {key: network}, config)) == refused
     service = {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {"name": "a", "namespace": "b"},
         "spec": {"type": "LoadBalancer", "loadBalancerSourceRanges": [network]},
     }
-    assert bool(told("cloud-is-closed", SERVICE, service, config)) == refused
+    assert bool(reported("cloud-is-closed", SERVICE, service, config)) == refused
+
+
+def test_network_that_is_not_a_cidr_lets_nothing_in() -> None:
+    config = {"networks": ["10.0.0.0/99"]}
+    assert reported("cloud-is-closed", INGRESS, {"cidrIpv4": "10.0.0.0/8"}, config)
+    (message,) = reported("cloud-is-closed", "pulumi:pulumi:Stack", {}, config)
+    assert "'10.0.0.0/99' is not a CIDR: write one" in message
 
 
 def test_type_that_the_site_knows_passes() -> None:
     token = "acme:index:Quota"
-    assert told("plan-is-seen", token, {"a": 1}, {})
-    assert not told("plan-is-seen", token, {"a": 1}, {"known": ["acme:*"]})
+    assert reported("plan-is-seen", token, {"a": 1}, {})
+    assert not reported("plan-is-seen", token, {"a": 1}, {"known": ["acme:*"]})
 
 
 def test_unknown_parameter_and_wrong_day_are_reported() -> None:
-    (message,) = told("plan-is-seen", SERVICE, {}, {"knwon": []})[:1]
+    (message,) = reported("plan-is-seen", SERVICE, {}, {"knwon": []})[:1]
     assert "plan-is-seen has no parameter 'knwon'; it has: apart, known" in message
     stack = "pulumi:pulumi:Stack"
     row = {"namespace": "a", "reason": "b", "until": "2026-13-01"}
-    (message,) = told("images-are-named", stack, {}, {"exempt": [row]})
+    (message,) = reported("images-are-named", stack, {}, {"exempt": [row]})
     assert "'2026-13-01', which is not a day" in message
 
 
