@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from railhead.base.names import KUEUE_API, TRAINING_LABEL
 from railhead.base.quantity import parse
 from railhead.drift.objects import Api, Discovery, Drift, Object, Severity, subject
+from railhead.kube.conditions import holds
 
 _GPUS = ("nvidia.com/gpu", "amd.com/gpu")
 
@@ -58,14 +59,9 @@ def _charged(workloads: Sequence[Object]) -> Counter[str]:
     return _gpus(
         assigned.get("resourceUsage", {})
         for workload in workloads
-        if not _ended(workload)
+        if not holds(workload, "Finished")
         for assigned in workload.get("status", {}).get("admission", {}).get("podSetAssignments", ())
     )
-
-
-def _ended(workload: Object) -> bool:
-    conditions = workload.get("status", {}).get("conditions", ())
-    return any(c["type"] == "Finished" and c["status"] == "True" for c in conditions)
 
 
 def _gpus(quantities: Iterable[dict[str, str]]) -> Counter[str]:

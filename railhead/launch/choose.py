@@ -37,9 +37,11 @@ def _carried(framework: str | None, contract: ClusterContract) -> Iterator[Runti
     does if a job can set all of its wiring.
     """
     row = FRAMEWORKS.get(framework or "")
-    for runtime in contract.runtimes if row else ():
+    if row is None:
+        return
+    for runtime in contract.runtimes:
         own = framework_of(runtime)
-        if own is None or row is None:
+        if own is None:
             continue
         if (own.launcher, own.rendezvous) == (row.launcher, row.rendezvous):
             yield runtime.model_copy(update={"framework": row.name})

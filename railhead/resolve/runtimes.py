@@ -176,7 +176,7 @@ def _runtime(cluster: Cluster, config: RuntimeConfig) -> ResolvedRuntime:
         environment=environment,
         level=level,
         pod=pod,
-        spec=_spec(cluster, config, framework, gpus, pod, pool_gpus(pool)),
+        spec=_spec(cluster, config, framework, pool, gpus, pod),
     )
 
 
@@ -285,9 +285,9 @@ def _spec(
     cluster: Cluster,
     config: RuntimeConfig,
     framework: Framework,
+    pool: Pool,
     gpus: int,
     pod: Mapping[str, Any],
-    most: int,
 ) -> dict[str, Any]:
     combination = COMBINATIONS[cluster.versions]
     policy = restarts.job_policy(config.restarts, framework.container, cluster.finished_days)
@@ -304,7 +304,8 @@ def _spec(
     return {
         "mlPolicy": {"numNodes": config.nodes} | framework.ml_policy(combination, processes),
         "template": {
-            "spec": {"failurePolicy": restarts.failure_policy(config.restarts, most)} | job_set,
+            "spec": {"failurePolicy": restarts.failure_policy(config.restarts, pool_gpus(pool))}
+            | job_set,
         },
         **scheduler_of(cluster).runtime(cluster),
     }
