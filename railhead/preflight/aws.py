@@ -49,7 +49,7 @@ _ACTIONS_AT_ONCE = 100
 
 @contextmanager
 def opened(cluster: AwsCluster) -> Iterator[Aws]:
-    """Yield who asks AWS for a stack.
+    """Yield a client of AWS for a stack.
 
     Raises:
         PrerequisiteError: there are no credentials, or AWS does not accept them.

@@ -17,7 +17,7 @@ class Asker:
     """A platform's checks.
 
     Args:
-        opened: yields who reads for a stack, with credentials that were tried.
+        opened: yields the client that reads for a stack, with credentials that were tried.
         checks: id of a row of the ledger -> its check. One that finds nothing to ask for in a stack
             yields nothing.
     """
@@ -27,15 +27,15 @@ class Asker:
 
 
 def ok(text: str) -> Finding:
-    """Return that something holds."""
+    """Return the finding that something holds."""
     return Finding(name="", passed=True, text=text)
 
 
 def failed(text: str, remedy: str = "") -> Finding:
-    """Return that something does not hold; the row's own remedy applies unless one is given."""
+    """Return the finding that something does not; the row's remedy holds where none is named."""
     return Finding(name="", passed=False, text=text, remedy=remedy)
 
 
 def unknown(text: str, remedy: str = "") -> Finding:
-    """Return that something could not be asked, and why."""
+    """Return the finding that something could not be asked, and why."""
     return Finding(name="", passed=None, text=text, remedy=remedy)

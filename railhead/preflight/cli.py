@@ -47,7 +47,7 @@ def preflight(
     file = stack_file(stack)
     name, cluster = stack_name(file), config.load(file)
     started = time.monotonic()
-    results = run.offline(run.rows_of(cluster)) if offline else _asked(cluster)
+    results = run.offline(cluster) if offline else _asked(cluster)
     seconds = time.monotonic() - started
     if junit is not None:
         junit.write_text(report.junit(name, results), encoding="utf-8")

@@ -44,7 +44,7 @@ _RELEASE = "meta.helm.sh/release-"
 
 @contextmanager
 def opened(cluster: ExistingCluster) -> Iterator[Kubernetes]:
-    """Yield who asks a stack's cluster.
+    """Yield a client of a stack's cluster.
 
     Raises:
         PrerequisiteError: there is no kubeconfig, or the cluster does not answer or lets nobody in.
@@ -284,25 +284,27 @@ def storage(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
 
 def webhooks(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:  # noqa: ARG001
     """Look for webhooks of others that no pod gets past, or that may refuse the stack's."""
-    judges = []
+    judges = [(name, hook) for name, hook in _hooks(client) if _judges_pods(hook)]
+    for name, hook in judges:
+        if not _answers(client, hook):
+            yield failed(
+                f"{name} must pass every pod, and nothing answers for it: no pod starts",
+                "repair its service, or delete its configuration",
+            )
+    if judges:
+        named = ", ".join(name for name, _ in judges)
+        yield unknown(f"pods must pass {named}; whether the stack's do is seen by `up` alone")
+    else:
+        yield ok("no webhook of others must pass the stack's pods")
+
+
+def _hooks(client: Kubernetes) -> Iterator[tuple[str, Object]]:
+    """Yield every webhook of admission with its name for people."""
     for kind in ("mutating", "validating"):
         path = f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations"
         for item in client.list(path):
             for hook in item.get("webhooks") or ():
-                if _judges_pods(hook):
-                    judges.append(f"{item['metadata']['name']}/{hook['name']}")
-                    if not _answers(client, hook):
-                        yield failed(
-                            f"{judges[-1]} must pass every pod, and nothing answers for it: no pod "
-                            "starts",
-                            "repair its service, or delete its configuration",
-                        )
-    if judges:
-        yield unknown(
-            f"pods must pass {', '.join(judges)}; whether the stack's do is seen by `up` alone"
-        )
-    else:
-        yield ok("no webhook of others must pass the stack's pods")
+                yield f"{item['metadata']['name']}/{hook['name']}", hook
 
 
 def _judges_pods(hook: Object) -> bool:

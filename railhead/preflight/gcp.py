@@ -47,7 +47,7 @@ _ALWAYS = ("compute", "container", "iam", "cloudresourcemanager")
 
 @contextmanager
 def opened(cluster: GcpCluster) -> Iterator[Google]:  # noqa: ARG001 - others name a place
-    """Yield who asks Google for a stack.
+    """Yield a client of Google Cloud for a stack.
 
     Raises:
         PrerequisiteError: there are no credentials, or Google does not accept them.
@@ -209,11 +209,12 @@ def _by_family(google: Google, cluster: GcpCluster, need: Mapping[str, int]) -> 
         bucket = limits.get((cluster.platform.region, family))
         if bucket is None:
             yield unknown(f"{_BY_FAMILY} of {family}: Google names none; look in the console")
-        elif -1 < int(bucket["effectiveLimit"]) < gpus:
-            text = f"{_BY_FAMILY} of {family}: {bucket['effectiveLimit']}, {gpus} to come"
+            continue
+        text = f"{_BY_FAMILY} of {family}: {bucket['effectiveLimit']}, {gpus} to come"
+        if -1 < int(bucket["effectiveLimit"]) < gpus:
             yield failed(text, f"request {gpus} in the console, IAM & Admin, Quotas")
         else:
-            yield ok(f"{_BY_FAMILY} of {family}: {bucket['effectiveLimit']}, {gpus} to come")
+            yield ok(text)
 
 
 def networks(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
@@ -280,28 +281,27 @@ def reservation(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
 
 def _block(google: Google, cluster: GcpCluster, path: str, pool: GcpPool) -> str:
     answer = _compute(google, cluster, path, getattr(pool.capacity, "project", None))
-    if answer is None:
-        return "is not there"
-    there = answer["resource"]
-    used = int(there.get("inUseCount", 0))
-    if int(there["count"]) - used < pool.nodes:
-        return f"has {there['count']} machines, {used} in use, {pool.nodes} are needed"
+    return "is not there" if answer is None else _short(pool, answer["resource"])
+
+
+def _short(pool: GcpPool, machines: Mapping[str, Any]) -> str:
+    """Return why a reservation's or a block's free machines do not suffice a pool."""
+    count, used = int(machines.get("count", 0)), int(machines.get("inUseCount", 0))
+    if count - used < pool.nodes:
+        return f"has {count} machines, {used} in use, {pool.nodes} are needed"
     return ""
 
 
 def _unfit(pool: GcpPool, there: Mapping[str, Any]) -> str:
     specific = there.get("specificReservation") or {}
     kind = (specific.get("instanceProperties") or {}).get("machineType")
-    count, used = int(specific.get("count", 0)), int(specific.get("inUseCount", 0))
     if there["status"] != "READY":
         return f"is {there['status']}"
     if kind != pool.instance_type:
         return f"is of {kind}, and the pool of {pool.instance_type}"
     if not there.get("specificReservationRequired"):
         return "is open to all: make it with --require-specific-reservation"
-    if count - used < pool.nodes:
-        return f"has {count} machines, {used} in use, {pool.nodes} are needed"
-    return _policy(pool, there.get("resourcePolicies") or {})
+    return _short(pool, specific) or _policy(pool, there.get("resourcePolicies") or {})
 
 
 def _policy(pool: GcpPool, policies: Mapping[str, str]) -> str:
@@ -413,6 +413,9 @@ def wanted_names(cluster: GcpCluster) -> dict[str, list[str]]:
     """Return the names that a stack gives to what has one name in a project or in the world."""
     name, platform, parts = cluster.name, cluster.platform, _parts(cluster)
     filestores = [row for row in platform.storage if isinstance(row, FilestoreStorage)]
+    zonal = [row for row in filestores if row.tier == "zonal"]
+    regional = [row for row in filestores if row.tier == "regional"]
+    lustres = [row for row in platform.storage if isinstance(row, LustreStorage)]
     own, access, gpu = parts["network"], parts["service-access"], _gpu_networks(cluster)
 
     def if_(condition: bool, *ends: str) -> list[str]:
@@ -432,17 +435,9 @@ def wanted_names(cluster: GcpCluster) -> dict[str, list[str]]:
             if _own_policy(pool)
         ],
         "DNS zone": if_(parts["storage-names"], "storage-names"),
-        "Lustre instance": [
-            physical_name(name, row.name)
-            for row in platform.storage
-            if isinstance(row, LustreStorage)
-        ],
-        "zonal Filestore": [
-            physical_name(name, row.name) for row in filestores if row.tier == "zonal"
-        ],
-        "regional Filestore": [
-            physical_name(name, row.name) for row in filestores if row.tier == "regional"
-        ],
+        "Lustre instance": [physical_name(name, row.name) for row in lustres],
+        "zonal Filestore": [physical_name(name, row.name) for row in zonal],
+        "regional Filestore": [physical_name(name, row.name) for row in regional],
         "bucket": [row.bucket for row in platform.storage if isinstance(row, BucketStorage)],
     }
 

@@ -78,7 +78,7 @@ def junit(stack: str, results: Sequence[Result]) -> str:
         )
         if result.verdict == "ok":
             continue
-        kind = "error" if result.unproven else "skipped"
-        kind = "failure" if result.verdict == "failed" else kind
+        failed = result.verdict == "failed"
+        kind = "failure" if failed else "error" if result.unproven else "skipped"
         ElementTree.SubElement(case, kind, message=result.text).text = result.remedy
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)

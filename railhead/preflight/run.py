@@ -45,12 +45,7 @@ class Result:
 Progress = Callable[[Result], None]
 
 
-def rows_of(cluster: Cluster) -> tuple[Row, ...]:
-    """Return the ledger of a stack's platform.
-
-    Raises:
-        PrerequisiteError: the platform has none.
-    """
+def _rows(cluster: Cluster) -> tuple[Row, ...]:
     kind = cluster.platform.kind
     if kind not in platforms():
         raise PrerequisiteError(
@@ -60,9 +55,13 @@ def rows_of(cluster: Cluster) -> tuple[Row, ...]:
     return ledger(kind)
 
 
-def offline(rows: Sequence[Row]) -> list[Result]:
-    """Return the results of a preflight that asks nobody."""
-    return [_unasked(row) for row in rows]
+def offline(cluster: Cluster) -> list[Result]:
+    """Return the results of a preflight that asks nobody.
+
+    Raises:
+        PrerequisiteError: the stack's platform has no ledger.
+    """
+    return [_unasked(row) for row in _rows(cluster)]
 
 
 def _unasked(row: Row) -> Result:
@@ -74,9 +73,10 @@ def preflight(cluster: Cluster, progress: Progress, *, seconds: float = SECONDS)
     """Ask for every row of a stack's ledger; return the results in the ledger's order.
 
     Raises:
-        PrerequisiteError: there are no credentials, or a package is not installed.
+        PrerequisiteError: the platform has no ledger, there are no credentials, or a package is not
+            installed.
     """
-    rows = rows_of(cluster)
+    rows = _rows(cluster)
     asker: Asker = importlib.import_module(f"railhead.preflight.{cluster.platform.kind}").ASKER
     until = time.monotonic() + seconds
     pool = ThreadPoolExecutor(_AT_ONCE)
@@ -122,16 +122,14 @@ def _summed(row: Row, findings: Sequence[Finding], seconds: float) -> Result:
     if not findings:
         text = f"the stack has no {row.of}" if row.of else "there is nothing to ask for"
         return Result(row=row, verdict="not asked", text=text, seconds=seconds)
-    for passed, verdict in ((False, "failed"), (None, "not asked")):
-        if chosen := [finding for finding in findings if finding.passed is passed]:
-            remedies = dict.fromkeys(f.remedy or row.remedy for f in chosen)
-            return Result(
-                row=row,
-                verdict="failed" if verdict == "failed" else "not asked",
-                text="; ".join(finding.text for finding in chosen),
-                remedy="; ".join(filter(None, remedies)),
-                unproven=passed is None,
-                seconds=seconds,
-            )
-    text = "; ".join(finding.text for finding in findings)
-    return Result(row=row, verdict="ok", text=text, seconds=seconds)
+    wrong = [f for f in findings if f.passed is False]
+    unasked = [f for f in findings if f.passed is None]
+    remedies = dict.fromkeys(f.remedy or row.remedy for f in wrong or unasked)
+    return Result(
+        row=row,
+        verdict="failed" if wrong else "not asked" if unasked else "ok",
+        text="; ".join(finding.text for finding in wrong or unasked or findings),
+        remedy="; ".join(filter(None, remedies)),
+        unproven=bool(unasked) and not wrong,
+        seconds=seconds,
+    )

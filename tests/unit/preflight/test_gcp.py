@@ -9,6 +9,7 @@ import copy
 import functools
 import json
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -104,7 +105,7 @@ def faults(api: str, field: Mapping[str, Any], value: Any, path: str) -> Iterato
 class Server(ThreadingHTTPServer):
     """Answers by path, and what it saw of the wrong kind."""
 
-    answers: dict[str, Raw]
+    answers: dict[str, Any]
     wrong: list[str]
     seen: set[str]
 
@@ -256,6 +257,7 @@ FAMILY = (
     f"serviceusage v1beta1/projects/{PROJECT}/services/compute.googleapis.com/"
     "consumerQuotaMetrics/compute.googleapis.com%2Fgpus_per_gpu_family"
 )
+SERVICES = f"serviceusage v1/projects/{PROJECT}/services:batchGet"
 TEST = f"cloudresourcemanager v3/projects/{PROJECT}:testIamPermissions"
 
 
@@ -271,7 +273,7 @@ def good() -> dict[str, Any]:
             "state": "ACTIVE",
         },
         TEST: lambda body: body,
-        f"serviceusage v1/projects/{PROJECT}/services:batchGet": {
+        SERVICES: {
             "services": [
                 {"name": f"projects/{NUMBER}/services/{name}", "state": "ENABLED"}
                 for name in checks.services(shipped(MEGA)) + checks.services(shipped(ULTRA))
@@ -396,16 +398,8 @@ CASES = [
     Case(
         "apis",
         "not enabled: lustre.googleapis.com",
-        change=lambda answers: answers[
-            f"serviceusage v1/projects/{PROJECT}/services:batchGet"
-        ].update(
-            services=[
-                service
-                for service in good()[f"serviceusage v1/projects/{PROJECT}/services:batchGet"][
-                    "services"
-                ]
-                if "lustre" not in service["name"]
-            ]
+        change=lambda answers: answers[SERVICES].update(
+            services=[s for s in answers[SERVICES]["services"] if "lustre" not in s["name"]]
         ),
     ),
     Case(
@@ -478,15 +472,13 @@ CASES = [
         "reservation",
         "was made with other, and the pool has a3-mega-8-compact",
         stack=MEGA,
-        change=lambda answers: answers.update(
-            {key(f"/zones/{zone_of(MEGA)}/reservations/a3-mega-8"): OTHERS}
-        ),
+        change=put(key(f"/zones/{zone_of(MEGA)}/reservations/a3-mega-8"), OTHERS),
     ),
     Case(
         "placement",
         "there is no placement policy a3-mega-8-compact",
         stack=MEGA,
-        change=lambda answers: answers.pop(
+        change=drop(
             key(f"/regions/{shipped(MEGA).platform.region}/resourcePolicies/a3-mega-8-compact")
         ),
     ),
@@ -520,7 +512,7 @@ CASES = [
         "names",
         "zonal Filestore a3-mega-filestore",
         stack=MEGA,
-        change=lambda answers: answers.update({filestore(): {"name": "a3-mega-filestore"}}),
+        change=put(filestore(), {"name": "a3-mega-filestore"}),
     ),
 ]
 
@@ -590,9 +582,12 @@ def test_no_answer_in_time_is_no_pass(
     server: Server, reader: Google, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checks, "Google", lambda: reader)
-    monkeypatch.setitem(
-        server.answers, key(""), lambda body: __import__("time").sleep(2) or {"quotas": quotas()}
-    )
+
+    def late(_: object) -> Raw:
+        time.sleep(2)
+        return {"quotas": quotas()}
+
+    server.answers[key("")] = late
     results = {r.row.id: r for r in run.preflight(shipped(ULTRA), lambda _: None, seconds=1)}
     assert results["networks"].unproven
     assert results["networks"].text == "there was no answer within 1 s"
