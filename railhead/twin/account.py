@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from railhead.twin.truth import truth
 
@@ -104,9 +104,14 @@ class Dependants:
     users: Mapping[str, tuple[str, ...]]
 
 
-def error(row: str) -> str:
-    """Return the answer of a row of truth."""
-    return next(r.error for r in truth().refusals if r.id == row)
+def refuse(row: str, detail: str = "") -> NoReturn:
+    """Answer as a row of truth says, with a detail after it.
+
+    Raises:
+        RefusedError: always.
+    """
+    error = next(r.error for r in truth().refusals if r.id == row)
+    raise RefusedError(row, f"{error}{detail}")
 
 
 def at(inputs: Mapping[str, Any], path: str) -> Any:

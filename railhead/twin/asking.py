@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from railhead.kube.errors import ApiError
 from railhead.lab.engine.provider.client import KubeClient
+from railhead.twin.account import Account
 from railhead.twin.plane import client_of
+from railhead.twin.world import Body
 
-#: Effects of taints in the words of both clouds -> in Kubernetes'.
-EFFECTS: Mapping[str, str] = {
+# Effects of taints in the words of both clouds -> in Kubernetes'.
+_EFFECTS: Mapping[str, str] = {
     "NO_SCHEDULE": "NoSchedule",
     "NO_EXECUTE": "NoExecute",
     "PREFER_NO_SCHEDULE": "PreferNoSchedule",
@@ -32,8 +36,18 @@ class Asking:
     settings: Mapping[str, Any]
     _clients: list[KubeClient] = field(default_factory=list)
 
-    def client(self) -> KubeClient:
-        """Return the administrator's client."""
+    def account(self) -> Account:
+        """Return everything that the cloud has made."""
+        return Account.read(Path(self.settings["account"]))
+
+    def find(self, path: str) -> Body | None:
+        """Return an object of the cluster; None while the API server does not serve it."""
+        with contextlib.suppress(ApiError):
+            body: Body = self._client().request("GET", path).body
+            return body
+        return None
+
+    def _client(self) -> KubeClient:
         if not self._clients:
             self._clients.append(client_of(Path(self.settings["kubeconfig"])))
         return self._clients[0]
@@ -46,13 +60,30 @@ class Asking:
         temporary.write_text(json.dumps({"do": name, **more}))
         temporary.replace(file.with_suffix(".json"))
 
-    def reached(self, selector: str, nodes: int, limit_s: float = 60.0) -> bool:
+    def reached(self, selector: str, nodes: int) -> bool:
         """Wait until so many nodes have a label; return whether they did in time."""
-        deadline = time.monotonic() + limit_s
-        while time.monotonic() < deadline:
-            query = {"labelSelector": selector}
-            there = self.client().request("GET", "/api/v1/nodes", query=query).body["items"] or []
-            if len(there) == nodes:
-                return True
-            time.sleep(0.2)
-        return False
+        query = {"labelSelector": selector}
+
+        def there() -> bool:
+            items = self._client().request("GET", "/api/v1/nodes", query=query).body["items"]
+            return len(items or ()) == nodes
+
+        return until(there, limit_s=60.0)
+
+
+def until(holds: Callable[[], object], *, limit_s: float) -> bool:
+    """Wait until something holds; return whether it did in time."""
+    deadline = time.monotonic() + limit_s
+    while time.monotonic() < deadline:
+        if holds():
+            return True
+        time.sleep(0.2)
+    return False
+
+
+def taints(rows: Iterable[Mapping[str, Any]] | None) -> list[dict[str, str]]:
+    """Return taints in Kubernetes' words, of a cloud's."""
+    return [
+        {"key": t["key"], "value": t.get("value") or "", "effect": _EFFECTS[t["effect"]]}
+        for t in rows or ()
+    ]

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from railhead.kube.errors import ApiError
-from railhead.twin.account import Account, Made, RefusedError, at, error
-from railhead.twin.asking import EFFECTS, Asking
+from railhead.twin.account import Account, Made, at, refuse
+from railhead.twin.asking import Asking, taints, until
 from railhead.twin.gke import ADDONS, NETWORKS
 
 CLUSTER = "gcp:container/cluster:Cluster"
@@ -19,6 +15,8 @@ POOL = "gcp:container/nodePool:NodePool"
 POLICY = "gcp:compute/resourcePolicy:ResourcePolicy"
 #: What makes GKE replace a pool's nodes, and is no replacement of the pool.
 _ROLLS = ("machineType", "diskType", "diskSizeGb", "imageType", "kubeletConfig", "linuxNodeConfig")
+#: The rows of truth that node pools follow.
+ROWS: tuple[str, ...] = ("gcp.np-error",)
 
 
 @dataclass
@@ -39,13 +37,7 @@ class Pools(Asking):
     def _cluster(self, made: Made) -> None:
         addons = [name for name, key in ADDONS.items() if at(made.inputs, f"addonsConfig.{key}")]
         self.request("cluster", addons=addons)
-        path = f"/apis/{NETWORKS}/networks/default"
-        deadline = time.monotonic() + 30.0
-        while time.monotonic() < deadline:
-            with contextlib.suppress(ApiError):
-                self.client().request("GET", path)
-                return
-            time.sleep(0.2)
+        until(lambda: self.find(f"/apis/{NETWORKS}/networks/default"), limit_s=30.0)
 
     def _pool(self, operation: str, made: Made, before: Made | None) -> None:
         name, node = made.inputs["name"], made.inputs["nodeConfig"]
@@ -54,7 +46,7 @@ class Pools(Asking):
             self.request("scale", group=name, nodes=0)
             self.reached(selector, 0)
             return
-        account = Account.read(Path(self.settings["account"]))
+        account = self.account()
         old = (before.inputs["nodeConfig"] if before else None) or {}
         nodes, capacity = _nodes(made.inputs), _capacity(made.inputs)
         self.request(
@@ -65,10 +57,7 @@ class Pools(Asking):
             machine=node["machineType"],
             zone=made.inputs["nodeLocations"][0],
             labels=node.get("labels") or {},
-            taints=[
-                {"key": t["key"], "value": t.get("value") or "", "effect": EFFECTS[t["effect"]]}
-                for t in node.get("taints") or ()
-            ],
+            taints=taints(node.get("taints")),
             capacity=capacity,
             driver=_driver(node),
             placed=list(_placed(account, made.inputs)),
@@ -81,9 +70,7 @@ class Pools(Asking):
             rolled=before is not None and any(old.get(k) != node.get(k) for k in _ROLLS),
         )
         if capacity != "queued" and not self.reached(selector, nodes):
-            raise RefusedError(
-                "gcp.np-error", f"{error('gcp.np-error')}: {name} has not {nodes} nodes"
-            )
+            refuse("gcp.np-error", f": {name} has not {nodes} nodes")
 
 
 def _cluster_name(account: Account, pool: Made) -> str:

@@ -134,7 +134,3 @@ def addon(name: str) -> list[Body]:
         workload("Deployment", f"{name}-controller", _CRITICAL, role="provisioner", driver=driver),
         workload("DaemonSet", f"{name}-node", EVERYWHERE, role="mounter", driver=driver),
     ]
-
-
-#: The rows of truth that nodes of groups and add-ons follow.
-ROWS: tuple[str, ...] = ("aws.mng-delete", "aws.mng-join-timeout", "aws.addon-degraded")

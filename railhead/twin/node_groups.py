@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import time
 from dataclasses import dataclass
-from pathlib import Path
 
 from railhead.lab.recorders.answers import ZONES
-from railhead.twin.account import Account, Made, RefusedError
-from railhead.twin.asking import EFFECTS, Asking
+from railhead.twin.account import Made, RefusedError
+from railhead.twin.asking import Asking, taints, until
 from railhead.twin.refusals.aws import fabric_interface
+
+#: The rows of truth that nodes of groups and add-ons follow.
+ROWS: tuple[str, ...] = ("aws.mng-delete", "aws.mng-join-timeout", "aws.addon-degraded")
 
 
 @dataclass
@@ -29,7 +29,7 @@ class NodeGroups(Asking):
             self._addon(operation, made)
 
     def _group(self, operation: str, made: Made, before: Made | None) -> None:
-        account = Account.read(Path(self.settings["account"]))
+        account = self.account()
         name = made.inputs["nodeGroupName"]
         if operation == "delete":
             self.request("scale", group=name, nodes=0)
@@ -55,10 +55,7 @@ class NodeGroups(Asking):
             machine=types[0],
             zone=zone,
             labels=made.inputs.get("labels") or {},
-            taints=[
-                {"key": t["key"], "value": t.get("value") or "", "effect": EFFECTS[t["effect"]]}
-                for t in made.inputs.get("taints") or ()
-            ],
+            taints=taints(made.inputs.get("taints")),
             capacity=made.inputs.get("capacityType") or "ON_DEMAND",
             efa=len([i for i in interfaces if fabric_interface(i)]),
             nodes=nodes,
@@ -78,13 +75,13 @@ class NodeGroups(Asking):
         self.request("addon" if operation != "delete" else "addon-gone", addon=name)
         if operation == "delete" or name != "coredns":
             return
-        deadline = time.monotonic() + 45.0
-        path = "/apis/apps/v1/namespaces/kube-system/deployments/coredns"
-        while time.monotonic() < deadline:
-            with contextlib.suppress(Exception):
-                if self.client().request("GET", path).body["status"].get("availableReplicas"):
-                    return
-            time.sleep(0.3)
-        raise RefusedError(
-            "aws.addon-degraded", "coredns stays DEGRADED: InsufficientNumberOfReplicas, no node"
-        )
+        if not until(self._resolves, limit_s=45.0):
+            raise RefusedError(
+                "aws.addon-degraded",
+                "coredns stays DEGRADED: InsufficientNumberOfReplicas, no node",
+            )
+
+    def _resolves(self) -> bool:
+        """Return whether a pod of coredns is available."""
+        there = self.find("/apis/apps/v1/namespaces/kube-system/deployments/coredns") or {}
+        return bool((there.get("status") or {}).get("availableReplicas"))

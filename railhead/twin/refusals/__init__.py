@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from railhead.twin.account import Account, Dependants, Made, RefusedError, Unique, at, error, flat
+from railhead.twin.account import Account, Dependants, Made, Unique, at, flat, refuse
 from railhead.twin.refusals import aws, gcp
 
 UNIQUE: Mapping[str, Unique] = {**aws.UNIQUE, **gcp.UNIQUE}
@@ -32,7 +32,7 @@ def on_create(account: Account, made: Made) -> None:
         for other in account.of(made.type):
             theirs = tuple(at(other.inputs, key) for key in rule.keys)
             if mine[-1] is not None and mine == theirs:
-                raise RefusedError(rule.row, f"{error(rule.row)} ({mine[-1]})")
+                refuse(rule.row, f" ({mine[-1]})")
     for check in CREATE.get(made.type, ()):
         check(account, made)
 
@@ -65,7 +65,7 @@ def on_delete(account: Account, made: Made) -> None:
         for user in account.of(token):
             for key in keys:
                 if key == "*" or names & set(flat(at(user.inputs, key))):
-                    raise RefusedError(rule.row, f"{error(rule.row)}: {user.name} is still there")
+                    refuse(rule.row, f": {user.name} is still there")
 
 
 def rows() -> set[str]:

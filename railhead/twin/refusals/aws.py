@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from railhead.twin.account import Account, Dependants, Made, RefusedError, Unique, at, error, flat
+from railhead.twin.account import Account, Dependants, Made, RefusedError, Unique, at, flat, refuse
 
 _NO_ADDRESS = "efa-only"
 UNIQUE: Mapping[str, Unique] = {
@@ -79,12 +79,12 @@ DEPENDANTS: Mapping[str, Dependants] = {
 
 def _two_zones(account: Account, made: Made) -> None:
     if len(_zones(account, made)) < 2:
-        raise RefusedError("aws.cluster-two-az", error("aws.cluster-two-az"))
+        refuse("aws.cluster-two-az")
 
 
 def _same_zones(account: Account, before: Made, made: Made) -> None:
     if _zones(account, before) != _zones(account, made):
-        raise RefusedError("aws.cluster-subnet-az", error("aws.cluster-subnet-az"))
+        refuse("aws.cluster-subnet-az")
 
 
 def _zones(account: Account, cluster: Made) -> set[str]:
@@ -98,17 +98,17 @@ def _block_needs_template(account: Account, made: Made) -> None:
         return
     template = account.find(str(at(made.inputs, "launchTemplate.id") or ""))
     if template is None:
-        raise RefusedError("aws.ng-cb-needs-lt", error("aws.ng-cb-needs-lt"))
+        refuse("aws.ng-cb-needs-lt")
     if at(template.inputs, "instanceMarketOptions.marketType") != "capacity-block":
-        raise RefusedError("aws.ng-cb-market", error("aws.ng-cb-market"))
+        refuse("aws.ng-cb-market")
     if at(template.inputs, "placement.groupName"):
-        raise RefusedError("aws.cb-no-pg", error("aws.cb-no-pg"))
+        refuse("aws.cb-no-pg")
 
 
 def _taint_effects(_: Account, made: Made) -> None:
     for taint in made.inputs.get("taints") or ():
         if taint["effect"] not in ("NO_SCHEDULE", "NO_EXECUTE", "PREFER_NO_SCHEDULE"):
-            raise RefusedError("aws.ng-taint-effects", error("aws.ng-taint-effects"))
+            refuse("aws.ng-taint-effects")
 
 
 def _limits(_: Account, made: Made) -> None:
@@ -142,14 +142,14 @@ def _interfaces(_: Account, made: Made) -> None:
     for place in made.inputs.get("networkInterfaces") or ():
         card, device = place.get("networkCardIndex") or 0, place.get("deviceIndex") or 0
         if place.get("interfaceType") == _NO_ADDRESS and card == 0 and device == 0:
-            raise RefusedError("aws.efa-primary", error("aws.efa-primary"))
+            refuse("aws.efa-primary")
         if fabric_interface(place):
             cards[card] = cards.get(card, 0) + 1
             if cards[card] > 1:
-                raise RefusedError("aws.efa-one-per-card", error("aws.efa-one-per-card"))
+                refuse("aws.efa-one-per-card")
         several = len(made.inputs["networkInterfaces"]) > 1
         if several and str(place.get("associatePublicIpAddress", "")).lower() == "true":
-            raise RefusedError("aws.efa-public-ip", error("aws.efa-public-ip"))
+            refuse("aws.efa-public-ip")
 
 
 def _one_per_zone(account: Account, made: Made) -> None:
@@ -160,14 +160,14 @@ def _one_per_zone(account: Account, made: Made) -> None:
     for other in account.of(made.type):
         same = other.inputs.get("fileSystemId") == made.inputs.get("fileSystemId")
         if same and zone(made) is not None and zone(other) == zone(made):
-            raise RefusedError("aws.dup-mount-target", error("aws.dup-mount-target"))
+            refuse("aws.dup-mount-target")
 
 
 def _no_smaller(_: Account, before: Made, made: Made) -> None:
     if int(made.inputs.get("storageCapacity") or 0) < int(
         before.inputs.get("storageCapacity") or 0
     ):
-        raise RefusedError("aws.fsx-shrink", error("aws.fsx-shrink"))
+        refuse("aws.fsx-shrink")
 
 
 CREATE: Mapping[str, tuple[Callable[[Account, Made], None], ...]] = {

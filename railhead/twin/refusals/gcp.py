@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from railhead.twin.account import Account, Dependants, Made, RefusedError, Unique, at, error
+from railhead.twin.account import Account, Dependants, Made, Unique, at, refuse
 
 _CLUSTER = "gcp:container/cluster:Cluster"
 _POOL = "gcp:container/nodePool:NodePool"
@@ -50,32 +50,28 @@ DEPENDANTS: Mapping[str, Dependants] = {
 }
 
 
-def _refuse(row: str) -> None:
-    raise RefusedError(row, error(row))
-
-
 def _flex(_: Account, pool: Made) -> None:
     node = pool.inputs.get("nodeConfig") or {}
     queued = at(pool.inputs, "queuedProvisioning.enabled")
     if node.get("spot") and (node.get("flexStart") or queued):
-        _refuse("gcp.spot-flex")
+        refuse("gcp.spot-flex")
     if not node.get("flexStart"):
         return
     if at(pool.inputs, "management.autoRepair"):
-        _refuse("gcp.flex-autorepair")
+        refuse("gcp.flex-autorepair")
     if at(node, "reservationAffinity.consumeReservationType") != "NO_RESERVATION":
-        _refuse("gcp.flex-reservation")
+        refuse("gcp.flex-reservation")
     if pool.inputs.get("nodeCount") is not None or not pool.inputs.get("autoscaling"):
-        _refuse("gcp.flex-static")
+        refuse("gcp.flex-static")
     least = ("totalMinNodeCount", "minNodeCount")
     if queued and any(int(at(pool.inputs, f"autoscaling.{key}") or 0) for key in least):
-        _refuse("gcp.queued-min")
+        refuse("gcp.queued-min")
 
 
 def _reserved(_: Account, pool: Made) -> None:
     kind = at(pool.inputs, "nodeConfig.reservationAffinity.consumeReservationType")
     if at(pool.inputs, "nodeConfig.spot") and kind not in (None, "NO_RESERVATION"):
-        _refuse("gcp.spot-reservation")
+        refuse("gcp.spot-reservation")
 
 
 def _placed(_: Account, pool: Made) -> None:
@@ -83,30 +79,30 @@ def _placed(_: Account, pool: Made) -> None:
         return
     machine = str(at(pool.inputs, "nodeConfig.machineType"))
     if at(pool.inputs, "queuedProvisioning.enabled"):
-        _refuse("gcp.placement-queued")
+        refuse("gcp.placement-queued")
     if at(pool.inputs, "nodeConfig.flexStart") and machine.startswith(
         ("a2-", "a3-high", "a3-mega")
     ):
-        _refuse("gcp.placement-flex")
+        refuse("gcp.placement-flex")
     if len(pool.inputs.get("nodeLocations") or ()) != 1:
-        _refuse("gcp.placement-single-zone")
+        refuse("gcp.placement-single-zone")
 
 
 def _disk(_: Account, pool: Made) -> None:
     machine = str(at(pool.inputs, "nodeConfig.machineType"))
     disk = str(at(pool.inputs, "nodeConfig.diskType") or "")
     if machine.startswith(("a3-ultra", "a4")) and disk.startswith("pd-"):
-        _refuse("gcp.disk-hyperdisk")
+        refuse("gcp.disk-hyperdisk")
     if machine.startswith(("a3-high", "a3-mega")) and disk == "pd-standard":
-        _refuse("gcp.disk-a3")
+        refuse("gcp.disk-a3")
 
 
 def _sizes(_: Account, pool: Made) -> None:
     if pool.inputs.get("nodeCount") is not None and pool.inputs.get("initialNodeCount") is not None:
-        _refuse("gcp.np-count-both")
+        refuse("gcp.np-count-both")
     surge = pool.inputs.get("upgradeSettings") or {"maxSurge": 1}
     if not surge.get("maxSurge") and not surge.get("maxUnavailable"):
-        _refuse("gcp.surge")
+        refuse("gcp.surge")
 
 
 def _managed(account: Account, pool: Made) -> None:
@@ -116,13 +112,13 @@ def _managed(account: Account, pool: Made) -> None:
         return
     channels = [at(c.inputs, "releaseChannel.channel") for c in account.of(_CLUSTER)]
     if any(channel not in (None, "UNSPECIFIED") for channel in channels):
-        _refuse("gcp.channel-autoupgrade")
+        refuse("gcp.channel-autoupgrade")
 
 
 def _maintained(_: Account, cluster: Made) -> None:
     window = at(cluster.inputs, "maintenancePolicy.recurringWindow")
     if window and hours_in_32_days(window) < 48:
-        _refuse("gcp.maintenance")
+        refuse("gcp.maintenance")
 
 
 def hours_in_32_days(window: Mapping[str, Any]) -> float:
@@ -137,13 +133,13 @@ def hours_in_32_days(window: Mapping[str, Any]) -> float:
 def _dataplane(_: Account, cluster: Made) -> None:
     two = cluster.inputs.get("datapathProvider") == "ADVANCED_DATAPATH"
     if cluster.inputs.get("enableMultiNetworking") and not two:
-        _refuse("gcp.multinet-dataplane")
+        refuse("gcp.multinet-dataplane")
 
 
 def _identity(account: Account, member: Made) -> None:
     pools = [at(c.inputs, "workloadIdentityConfig.workloadPool") for c in account.of(_CLUSTER)]
     if ".svc.id.goog" in str(member.inputs.get("member")) and not any(pools):
-        _refuse("gcp.identity-pool")
+        refuse("gcp.identity-pool")
 
 
 def _connected(account: Account, instance: Made) -> None:
@@ -151,12 +147,12 @@ def _connected(account: Account, instance: Made) -> None:
     connected = any(c.inputs.get("network") == network for c in account.of(_CONNECTION))
     # In a network that was there before, the connection was too.
     if not connected and any(n.id == network for n in account.of(_NETWORK)):
-        _refuse("gcp.lustre-connection")
+        refuse("gcp.lustre-connection")
 
 
 def _unprotected(_: Account, cluster: Made) -> None:
     if cluster.inputs.get("deletionProtection", True):
-        _refuse("gcp.deletion-protection")
+        refuse("gcp.deletion-protection")
 
 
 def _let_go(account: Account, connection: Made) -> None:
@@ -165,13 +161,13 @@ def _let_go(account: Account, connection: Made) -> None:
         return
     holders = [*account.of(_LUSTRE), *account.of(HELD)]
     if any(h.inputs.get("network") == connection.inputs.get("network") for h in holders):
-        _refuse("gcp.connection-held")
+        refuse("gcp.connection-held")
 
 
 def _not_peered(account: Account, network: Made) -> None:
     left = [h for h in account.of(HELD) if h.inputs.get("abandoned")]
     if any(h.inputs.get("network") == network.id for h in left):
-        _refuse("gcp.network-peered")
+        refuse("gcp.network-peered")
 
 
 def left_behind(made: Made) -> Made | None:
@@ -221,7 +217,6 @@ CHECKED: tuple[str, ...] = (
     "gcp.multinet-dataplane",
     "gcp.network-peered",
     "gcp.np-count-both",
-    "gcp.np-error",
     "gcp.placement-flex",
     "gcp.placement-queued",
     "gcp.placement-single-zone",

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from railhead.base.errors import InputError
 from railhead.config import parse
-from railhead.twin import gke, jobs, joining, machines, provisioning, refusals, twin
+from railhead.twin import gke, gke_pools, jobs, machines, node_groups, provisioning, refusals, twin
 from railhead.twin.players import PLAYERS
 from railhead.twin.truth import FOLDER, Node, Taint, Truth, filled, truth
 
@@ -54,8 +54,8 @@ def test_a_row_without_a_source_is_refused() -> None:
 
 def test_what_players_and_refusals_follow_are_rows() -> None:
     followed = {row for player in PLAYERS for row in player.rows}
-    followed |= {*joining.ROWS, *jobs.ROWS, *refusals.rows()}
-    followed |= {*gke.ROWS, *provisioning.ROWS, *twin.ROWS}
+    followed |= {*jobs.ROWS, *node_groups.ROWS, *refusals.rows()}
+    followed |= {*gke.ROWS, *gke_pools.ROWS, *provisioning.ROWS, *twin.ROWS}
     known = truth()
     assert followed == {row.id for row in (*known.rules, *known.refusals)}
 
