@@ -63,7 +63,6 @@ def _nodes_down(section: Section) -> None:
 
 def _team_more(section: Section) -> None:
     pool = section["pools"][0]["name"]
-    section.pop("removals", None)
     if "teams" in section:
         section["teams"].append(
             {
@@ -117,7 +116,6 @@ def _team_less(section: Section) -> None:
 
 
 def _claim_dropped(section: Section) -> None:
-    section.pop("removals", None)
     named = {runtime.get("checkpoint") for runtime in section["runtimes"]}
     spare = [c for c in section.get("checkpoints", ()) if c["name"] not in named]
     if not spare:
@@ -136,7 +134,6 @@ def _administrators(section: Section) -> list[Any]:
 
 
 def _administrator_out(section: Section) -> None:
-    section.pop("removals", None)
     del _administrators(section)[0]
 
 
@@ -161,7 +158,6 @@ def _tag_more(section: Section) -> None:
     tags = platform.get("tags") or platform.get("labels")
     if not isinstance(tags, dict):
         raise SkippedError("this stack has no tags")
-    section.pop("removals", None)
     tags["owner"] = "rehearsal"
 
 

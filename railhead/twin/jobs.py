@@ -312,7 +312,7 @@ def _gke(pod: Mapping[str, Any], look: Look) -> None:
             raise FailedError(
                 f"{metadata['name']} has no container {container}, for which is {key}"
             )
-        if not look.injects(node):
+        if node not in look.running("nri-device-injector"):
             raise FailedError(f"no injector of devices runs on {node}, for {key}")
 
 

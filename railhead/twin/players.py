@@ -412,6 +412,7 @@ def gate(world: World, look: Look) -> None:
         if m["metadata"]["namespace"] == "railhead-gate"
         and m["metadata"]["name"].startswith("expectation-")
     }
+    installed = look.running("nccl-plugin")
     for name, node in look.nodes.items():
         pod = watched.get(name)
         if pod is None:
@@ -423,7 +424,7 @@ def gate(world: World, look: Look) -> None:
             continue
         offered = node["status"].get("allocatable") or {}
         missing = [r for r, n in wanted.resources.items() if int(offered.get(r, "0")) < n]
-        if wanted.plugin and wanted.plugin.version and name not in look.installed:
+        if wanted.plugin and wanted.plugin.version and name not in installed:
             missing.append(f"NCCL's plugin {wanted.plugin.name}")
         verdict = FAILED if missing else READY
         if node["metadata"]["labels"].get(LABEL) != verdict:

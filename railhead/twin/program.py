@@ -216,7 +216,6 @@ class Program:
             return
 
         def off(section: dict[str, Any]) -> None:
-            section.pop("removals", None)
             section["platform"]["deletion_protection"] = False
 
         self.twin.change(off)

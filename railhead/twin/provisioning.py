@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ from railhead.base.quantity import parse
 from railhead.twin.gke import NETWORKS
 from railhead.twin.joining import Joining, built
 from railhead.twin.truth import Node
-from railhead.twin.world import Body, World
+from railhead.twin.world import Body
 
 API = "autoscaling.x-k8s.io/v1"
 CLASS = "queued-provisioning.gke.io"
@@ -35,16 +35,10 @@ class Provisioning:
     request have.
 
     Args:
-        world: the cluster.
-        joining: it knows the queued pools.
-        add: makes a node.
-        remove: takes a node away with its pods.
+        joining: it knows the queued pools, and brings nodes and takes them away.
     """
 
-    world: World
     joining: Joining
-    add: Callable[[Node], None]
-    remove: Callable[[str], None]
     _nodes: dict[str, list[Node]] = field(default_factory=dict)
     _made: int = 0
     _served: int = 0
@@ -53,12 +47,12 @@ class Provisioning:
         """Answer new requests, and take away the nodes of those that are gone."""
         requests = {
             r["metadata"]["uid"]: r
-            for r in self.world.list(API, "ProvisioningRequest")
+            for r in self.joining.world.list(API, "ProvisioningRequest")
             if r["spec"].get("provisioningClassName") == CLASS
         }
         for uid in set(self._nodes) - set(requests):
             for node in self._nodes.pop(uid):
-                self.remove(node.name)
+                self.joining.remove(node.name)
         for uid, request in requests.items():
             if uid not in self._nodes:
                 self._answer(uid, request)
@@ -74,7 +68,7 @@ class Provisioning:
             self._say(request, {"Accepted": "False"}, {"Accepted": "NotAccepted"})
             return
         for node in nodes:
-            self.add(node)
+            self.joining.add(node)
         self._nodes[uid] = nodes
         self._served += 1
         reasons = {"Accepted": "SuccessfullyQueued", "Provisioned": "Provisioned"}
@@ -85,7 +79,7 @@ class Provisioning:
         space = request["metadata"]["namespace"]
         for podset in request["spec"]["podSets"]:
             path = f"/api/v1/namespaces/{space}/podtemplates/{podset['podTemplateRef']['name']}"
-            template = self.world.client.request("GET", path).body["template"]
+            template = self.joining.world.client.request("GET", path).body["template"]
             yield template["spec"], int(podset["count"])
 
     def _wanted(
@@ -110,7 +104,7 @@ class Provisioning:
     def _known_networks(self) -> dict[tuple[str, str], str]:
         return {
             (s["spec"]["vpc"], s["spec"]["vpcSubnet"]): s["status"]["networkName"]
-            for s in self.world.list(NETWORKS, "GKENetworkParamSet")
+            for s in self.joining.world.list(NETWORKS, "GKENetworkParamSet")
             if (s.get("status") or {}).get("networkName")
         }
 
@@ -138,7 +132,7 @@ class Provisioning:
         status: Body = {"conditions": conditions}
         if details:
             status["provisioningClassDetails"] = dict(details)
-        self.world.patch(request, {"status": status}, status=True)
+        self.joining.world.patch(request, {"status": status}, status=True)
 
 
 def offered(node: Node, known: Mapping[tuple[str, str], str]) -> dict[str, str]:

@@ -130,11 +130,14 @@ class Twin:
     def change(self, edit: Callable[[dict[str, Any]], None]) -> None:
         """Edit the stack's section in the twin's copy of its file.
 
+        Each edit begins without the losses that an earlier one allowed.
+
         Raises:
             InputError: it is not valid afterwards.
         """
         data = yaml.safe_load(self.laid.stack_file.read_text())
         section = data["config"]["railhead:cluster"]
+        section.pop("removals", None)
         edit(section)
         self.cluster = parse(section, where=self.laid.stack_file.name)
         self.laid.stack_file.write_text(yaml.safe_dump(data, sort_keys=False))
@@ -284,7 +287,7 @@ def twin(
         joining = Joining(folder / "requests", world, made.add, made.remove)
         turns.append(joining.turn)
         if cluster.platform.kind == "gcp":
-            turns.append(Provisioning(world, joining, made.add, made.remove).turn)
+            turns.append(Provisioning(joining).turn)
         if cluster.platform.kind == "existing":
             _site(made)
         made.engine("stack", "init", stack, limit_s=60)

@@ -34,24 +34,15 @@ class Look:
     pods: Sequence[Body]
     system: Sequence[Body] = ()
 
-    @property
-    def installed(self) -> set[str]:
-        """Names of the nodes on which an installer of NCCL's plugin has run."""
-        return {name for name, images in self._images().items() if "nccl-plugin" in images}
-
-    def injects(self, node: str) -> bool:
-        """Return whether GKE's injector of devices runs on a node."""
-        return "nri-device-injector" in self._images().get(node, "")
-
-    def _images(self) -> dict[str, str]:
-        """Return node -> the images of kube-system's ready pods on it."""
-        images: dict[str, str] = {}
-        for pod in filter(is_ready, self.system):
-            spec = pod["spec"]
-            for container in (*spec["containers"], *(spec.get("initContainers") or ())):
-                there = images.get(spec["nodeName"], "")
-                images[spec["nodeName"]] = f"{there} {container['image']}"
-        return images
+    def running(self, image: str) -> set[str]:
+        """Return the nodes on which a ready pod of kube-system has an image with such a name."""
+        specs = [pod["spec"] for pod in self.system if is_ready(pod)]
+        return {
+            spec["nodeName"]
+            for spec in specs
+            for container in (*spec["containers"], *(spec.get("initContainers") or ()))
+            if image in container["image"]
+        }
 
     def ready(self, role: str) -> dict[str, Body]:
         """Return the ready pods of a role by the node that each is on."""
