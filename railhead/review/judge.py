@@ -11,7 +11,7 @@ from railhead.review.added import ADDED
 from railhead.review.compare import Change, Planned, lost_order
 from railhead.review.gone import gone, size
 from railhead.review.judged import Judged
-from railhead.review.model import Level, Loss
+from railhead.review.model import Level
 from railhead.review.objects import BY_KIND
 from railhead.review.rows import differing, fields, prefix, short
 
@@ -198,18 +198,19 @@ def _other(change: Change, *, code: bool) -> Iterator[Judged]:
         path: values for path, values in differing(change).items() if "annotations." not in path
     }
     if changed:
-        path, (was, now) = next(iter(changed.items()))
-        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-        loss: Loss = "network" if rails else "jobs"
-        yield Judged("ask", loss, f"{path}: {short(was)} -> {short(now)}{more}")
+        yield Judged("ask", "network" if rails else "jobs", _first(changed))
 
 
 def _unread(change: Change) -> Iterator[Judged]:
-    """Yield a note about what no rule reads."""
+    """Yield a look at what no rule reads of a cloud's resource, or a note where it is a name."""
     changed = differing(change)
     if changed and not change.either.type.startswith("kubernetes:"):
-        path, (was, now) = next(iter(changed.items()))
-        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         harmless = all(p.startswith(("tags", "description", "labels")) for p in changed)
-        level: Level = "note" if harmless else "ask"
-        yield Judged(level, "jobs", f"{path}: {short(was)} -> {short(now)}{more}")
+        yield Judged("note" if harmless else "ask", "jobs", _first(changed))
+
+
+def _first(changed: Mapping[str, tuple[Any, Any]]) -> str:
+    """Return the first of several changed fields in words, and how many more there are."""
+    path, (was, now) = next(iter(changed.items()))
+    more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+    return f"{path}: {short(was)} -> {short(now)}{more}"

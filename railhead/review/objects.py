@@ -11,6 +11,7 @@ import yaml
 from railhead.base.names import TRAINING_LABEL
 from railhead.base.quantity import parse
 from railhead.base.tags import MOVING, moves
+from railhead.lab.recorders.recording import changed_paths
 from railhead.review import rights
 from railhead.review.compare import Change
 from railhead.review.judged import Judged
@@ -479,10 +480,9 @@ def config_maps(change: Change, *, code: bool) -> Iterator[Judged]:
     was, now = change.was.get("data") or {}, change.now.get("data") or {}
     for name in sorted({*was, *now}):
         before, after = was.get(name), now.get(name)
-        if before == after or _same(name, before, after):
+        paths = list(changed_paths(before, after, name))
+        if not paths or _same(name, before, after):
             continue
-        old, new = dict(flat(before, name)), dict(flat(after, name))
-        paths = [path for path in sorted({*old, *new}) if old.get(path) != new.get(path)]
         what = "runs otherwise" if name.endswith((".py", ".sh")) else "says otherwise"
         yield Judged("ask", "jobs", f"{what}: {', '.join(paths[:4])}", "pods and jobs that read it")
 
