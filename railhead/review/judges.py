@@ -18,6 +18,8 @@ JUDGES: tuple[tuple[str, str], ...] = (
     ("policies.yaml", "the policy pack's configuration"),
     ("requirements.txt", "the version of Railhead"),
     ("railhead/review/*", "this review"),
+    ("railhead/base/rbac.py", "the rights that the policy pack and this review refuse"),
+    ("railhead/base/wide.py", "the networks that the policy pack and this review refuse"),
     ("railhead/lab/recorders/*", "the recorders of a plan"),
     ("railhead/lab/planning.py", "how a stack is planned"),
     ("railhead/config/edits/*", "the guard of edits"),

@@ -187,6 +187,16 @@ def test_words_about_a_rule_do_not_change_the_judge(
     assert who.digest.startswith("sha256:")
 
 
+def test_rights_that_judges_refuse_are_a_judge(repository: Path, tmp_path: Path) -> None:
+    file = repository / "railhead/base/rbac.py"
+    file.parent.mkdir(parents=True)
+    file.write_text("POWERS = ()\n")
+    folder = tmp_path / "laid"
+    folder.mkdir()
+    who = judges.judges(sources(repository, "HEAD", folder), allowed=False)
+    assert [row.partition(": ")[0] for row in who.changed] == ["railhead/base/rbac.py"]
+
+
 @pytest.mark.parametrize(
     ("name", "reaches"),
     [
