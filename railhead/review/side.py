@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ def sides(files: Sequence[Path], *, code: Path) -> dict[Path, Side]:
     with tempfile.TemporaryDirectory(prefix="railhead-plan-") as name:
         folder = Path(name)
         stacks = [_laid(folder / str(n), file, code) for n, file in enumerate(there)]
-        printed = _run(offline.__file__, [], [json.dumps(stacks)], code)
+        printed = _run(offline.__file__, [], stacks, code)
         seconds = (time.monotonic() - started) / max(len(there), 1)
         return {
             file: _side(file, _read(stack["result"], printed), seconds)
@@ -81,18 +81,21 @@ def _laid(folder: Path, file: Path, code: Path) -> dict[str, Any]:
     return stack | {"folder": str(laid.project), "environment": environment, "config": config}
 
 
-def _run(script: str, words: Sequence[str], lines: Sequence[str], code: Path) -> str:
-    """Run a script on a checkout, and return what it printed if it failed."""
-    done = subprocess.run(
-        [sys.executable, script, *words],
-        input="\n".join(lines),
-        capture_output=True,
-        check=False,
-        timeout=planning.LIMIT_S,
-        env={**os.environ, "PYTHONPATH": str(code), "PYTHONDONTWRITEBYTECODE": "1"},
-        cwd=code,
-        text=True,
-    )
+def _run(script: str, words: Sequence[str], rows: Sequence[Mapping[str, Any]], code: Path) -> str:
+    """Run a script with a checkout's code on rows, and return what it printed if it failed."""
+    try:
+        done = subprocess.run(
+            [sys.executable, script, *words],
+            input=json.dumps(rows),
+            capture_output=True,
+            check=False,
+            timeout=planning.LIMIT_S,
+            env={**os.environ, "PYTHONPATH": str(code), "PYTHONDONTWRITEBYTECODE": "1"},
+            cwd=code,
+            text=True,
+        )
+    except subprocess.TimeoutExpired:
+        return f"it did not end within {planning.LIMIT_S:.0f} s"
     return done.stderr.strip() if done.returncode else ""
 
 
@@ -170,34 +173,34 @@ def violations(of: Sequence[Side], judge: Path) -> dict[Path, tuple[Violation, .
         RailheadError: the pack could not be asked, and the engine could not ask it either.
     """
     planned = [side for side in of if side.plan is not None]
-    with tempfile.TemporaryDirectory(prefix="railhead-judge-") as name:
-        folder = Path(name)
-        rows = list(_rows(planned, folder))
-        printed = ""
-        if rows:
-            pack = policy_pack(folder, judge)
-            printed = _run(judging.__file__, [str(pack)], [json.dumps(row) for row in rows], judge)
-        results = {row["file"]: _read(row["result"], printed) for row in rows}
+    reported = _asked_of_pack([side for side in planned if side.requests is not None], judge)
     return {
-        side.file: _violations(results.get(str(side.file), {}))
-        if "violations" in results.get(str(side.file), {})
-        else _asked_of_engine(side, judge)
+        side.file: reported[side.file] if side.file in reported else _asked_of_engine(side, judge)
         for side in planned
     }
 
 
-def _rows(planned: Sequence[Side], folder: Path) -> Iterator[dict[str, str]]:
-    for number, side in enumerate(planned):
-        if side.requests is None:
-            continue
-        plan = folder / f"{number}.json"
-        plan.write_text(json.dumps({"requests": side.requests}))
-        result = str(folder / f"{number}-result.json")
-        yield {"plan": str(plan), "result": result, "file": str(side.file)}
+def _asked_of_pack(of: Sequence[Side], judge: Path) -> dict[Path, tuple[Violation, ...]]:
+    """Return what the pack reports of sides with requests, without those it could not judge."""
+    if not of:
+        return {}
+    with tempfile.TemporaryDirectory(prefix="railhead-judge-") as name:
+        folder = Path(name)
+        rows = [_row(side, folder / str(number)) for number, side in enumerate(of)]
+        printed = _run(judging.__file__, [str(policy_pack(folder, judge))], rows, judge)
+        results = [_read(row["result"], printed) for row in rows]
+    return {
+        side.file: tuple(Violation(**row) for row in result["violations"])
+        for side, result in zip(of, results, strict=True)
+        if "violations" in result
+    }
 
 
-def _violations(result: Mapping[str, Any]) -> tuple[Violation, ...]:
-    return tuple(Violation(**row) for row in result["violations"])
+def _row(side: Side, path: Path) -> dict[str, str]:
+    """Write what :mod:`judging` reads of a side, and return where that and its result are."""
+    plan = path.with_suffix(".json")
+    plan.write_text(json.dumps({"requests": side.requests}))
+    return {"plan": str(plan), "result": str(path.with_suffix(".result.json"))}
 
 
 def _asked_of_engine(side: Side, judge: Path) -> tuple[Violation, ...]:

@@ -1,4 +1,4 @@
-"""`railhead review` of whole pull requests, on a copy of this checkout, by the real engine."""
+"""`railhead review` of whole pull requests, on a copy of this checkout."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from railhead.lab import planning
 from railhead.review import review as reviewing
 from railhead.review.compare import Planned, resources
 from railhead.review.markdown import LIMIT, MARKER, markdown
@@ -32,9 +33,9 @@ _FEW = (
     "an exemption",
     "an alarm",
 )
-
-
 _ALL = (*CASES, *STRANGERS)
+#: Sides of the base by their files.
+_BASE: dict[Path, Side] = {}
 
 
 @pytest.fixture(scope="module")
@@ -54,12 +55,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Sources:
     git(folder, "init", "-q", str(root))
     git(root, "add", "-A")
     git(root, "-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-q", "-m", "base")
-    return sources(root, "HEAD", _made(folder / "laid"))
-
-
-def _made(folder: Path) -> Path:
-    folder.mkdir()
-    return folder
+    (folder / "laid").mkdir()
+    return sources(root, "HEAD", folder / "laid")
 
 
 @pytest.fixture
@@ -76,9 +73,6 @@ def pulled(checkout: Sources, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sourc
     yield replace(checkout)
     git(checkout.root, "checkout", "-q", ".")
     git(checkout.root, "clean", "-fdq")
-
-
-_BASE: dict[Path, Side] = {}
 
 
 def _edited(root: Path, case: Case) -> None:
@@ -129,7 +123,7 @@ k8s.core.v1.Service("open", metadata={"name": "open"}, spec={"type": "LoadBalanc
 
 
 @pytest.mark.parametrize("name", few(STACKS, ["Pulumi.aws-p5-prod.yaml"]))
-def test_plan_without_the_engine_is_the_engines(name: str, pulled: Sources) -> None:
+def test_plan_and_violations_match_the_engines(name: str, pulled: Sources) -> None:
     if locate("pulumi") is None:
         pytest.skip("no pulumi: set RAILHEAD_TEST_BIN or run `railhead lab build`")
     program = pulled.root / "__main__.py"
@@ -148,6 +142,12 @@ def test_plan_without_the_engine_is_the_engines(name: str, pulled: Sources) -> N
     reported = set(violations([side], root)[file])
     assert reported == set(engine.plan.violations)
     assert reported
+
+
+def test_plan_that_does_not_end_is_a_failed_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "LIMIT_S", 0.1)
+    file = REPO / "stacks" / STACKS[0]
+    assert sides([file], code=REPO)[file].failed == "it did not end within 0 s"
 
 
 @pytest.mark.exhaustive

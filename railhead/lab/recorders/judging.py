@@ -6,8 +6,8 @@ v3.272.0, pkg/resource/analyzer/config.go), and asked what the engine asks it: o
 then of the stack (pkg/resource/deploy/step_generator.go). A pack that remediates is left to the
 engine, since what it changes is planned again.
 
-Reads a plan's files as JSON, one a line of standard input. The pack is imported once, and forked
-for each plan, so that it keeps nothing from one to the next.
+Reads a JSON list of plans' files from standard input. The pack is imported once, and forked for
+each plan, so that it keeps nothing from one to the next.
 """
 
 from __future__ import annotations
@@ -110,8 +110,7 @@ def main() -> None:
     """Judge one plan after the other."""
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != HERE]
     servicer = pack(Path(sys.argv.pop(1)))
-    for line in sys.stdin:
-        plan = json.loads(line)
+    for plan in json.load(sys.stdin):
         child = os.fork()
         if not child:
             _child(servicer, plan)

@@ -51,7 +51,10 @@ def _beside(name: str, path: str) -> Any:
 
 
 def _recorders() -> tuple[Any, Any]:
-    """Return the modules that read values from the wire and that answer data sources."""
+    """Return the modules that read values from the wire and that answer data sources.
+
+    They are loaded for each stack: answers keep what one stack takes to exist.
+    """
     properties = _beside(
         "railhead.lab.engine.provider.properties", "../engine/provider/properties.py"
     )
@@ -268,15 +271,39 @@ class _Log:
 def planned(stack: Mapping[str, Any]) -> dict[str, Any]:
     """Run the program of a stack and return its states, or why it has no plan."""
     import pulumi
-    from pulumi.runtime import mocks, settings
+    from pulumi.runtime import settings
     from pulumi.runtime import stack as stacks
 
     recorders = _recorders()
     recorders[1].learn(stack["config"]["railhead:cluster"])
     monitor, log = Monitor(stack["name"], stack["project"], recorders), _Log()
-    given: Any = mocks.MockSettings
+    _configure(stack, monitor, log)
+    failed, raised = "", ""
+    try:
+        asyncio.run(stacks.run_in_stack(_program))
+    except pulumi.RunError as error:
+        failed = str(error)
+    except (Exception, SystemExit):  # noqa: BLE001 - whatever it is, the engine says it
+        raised = traceback.format_exc()
+    finally:
+        pulumi.runtime.set_all_config({})
+        settings.reset_options()
+    if monitor.unanswered or raised:
+        return {"unanswered": monitor.unanswered or raised}
+    if failed or log.errors:
+        return {"failed": failed or "\n".join(log.errors)}
+    return {"states": monitor.states, "requests": monitor.for_pack()}
+
+
+def _configure(stack: Mapping[str, Any], monitor: Monitor, log: _Log) -> None:
+    """Have the SDK talk to a monitor and a log, with the configuration of a stack."""
+    import pulumi
+    from pulumi.runtime import mocks, settings
+
+    # Its declared types are those of the SDK's own mocks.
+    make: Any = mocks.MockSettings
     settings.configure(
-        given(
+        make(
             monitor=monitor,
             monitor_features=set(),
             engine=log,
@@ -291,21 +318,6 @@ def planned(stack: Mapping[str, Any]) -> dict[str, Any]:
     settings.ROOT.set(None)
     pulumi.runtime.set_all_config({key: _text(value) for key, value in stack["config"].items()})
     sys.argv = [PROGRAM]
-    failed, status = "", ""
-    try:
-        asyncio.run(stacks.run_in_stack(_program))
-    except pulumi.RunError as error:
-        failed = str(error)
-    except (Exception, SystemExit):  # noqa: BLE001 - whatever it is, the engine says it
-        status = traceback.format_exc()
-    finally:
-        pulumi.runtime.set_all_config({})
-        settings.reset_options()
-    if monitor.unanswered or status:
-        return {"unanswered": monitor.unanswered or status}
-    if failed or log.errors:
-        return {"failed": failed or "\n".join(log.errors)}
-    return {"states": monitor.states, "requests": monitor.for_pack()}
 
 
 def _program() -> None:
