@@ -23,7 +23,6 @@ from railhead.lab import artifacts
 from railhead.lab.recorders.workspace import policy_pack, workspace
 
 LIMIT_S = 600.0
-_STACK = "pulumi:pulumi:Stack"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,14 +21,7 @@ def install(folder: Path) -> None:
     """Write ``pulumi-resource-<package>`` for every package there is a recording provider of."""
     for package in VERSIONS:
         launcher = folder / f"pulumi-resource-{package}"
-        words = [
-            sys.executable,
-            "-c",
-            _BOOT,
-            str(REPO),
-            "railhead.lab.recorders.recording",
-            package,
-        ]
+        words = [sys.executable, "-c", _BOOT, str(REPO), MODULE, package]
         launcher.write_text(
             "#!/bin/sh\nRAILHEAD_ENGINE_PID=$PPID\nexport RAILHEAD_ENGINE_PID\n"
             f'exec {shlex.join(words)} "$@"\n'
