@@ -31,18 +31,6 @@ _IMAGE = (
     "public.ecr.aws/deep-learning-containers/pytorch-training:"
     "2.8.0-gpu-py312-cu129-ubuntu22.04-ec2-v1.0"
 )
-_GRAFANA = """k8s.helm.v3.Release("grafana", name="grafana", chart="grafana",
-    namespace="monitoring",
-    version={version}, create_namespace=True,
-    repository_opts={{"repo": "https://grafana.github.io/helm-charts"}}, values={values})"""
-
-
-def _role(name: str, rules: str) -> str:
-    return (
-        f'k8s.rbac.v1.Role("{name}", metadata={{"name": "{name}", "namespace": "training"}},\n'
-        f"    rules={rules})"
-    )
-
 
 #: Losses and openings that stacks' files make.
 FIRST_BAD_STACKS = (
@@ -124,10 +112,7 @@ FIRST_BAD_STACKS = (
         "upstream image without EFA",
         _LOOK,
         "image",
-        (
-            _IMAGE,
-            "docker.io/pytorch/pytorch:2.8.0-cuda12.9-cudnn9-runtime",
-        ),
+        (_IMAGE, "docker.io/pytorch/pytorch:2.8.0-cuda12.9-cudnn9-runtime"),
     ),
     stack(
         "a workaround for a hang",
@@ -535,15 +520,17 @@ FIRST_GOOD = (
         "Grafana, pinned",
         GOOD,
         "",
-        _GRAFANA.format(version='"8.5.1"', values='{"persistence": {"enabled": False}}'),
+        """k8s.helm.v3.Release("grafana", name="grafana", chart="grafana",
+    namespace="monitoring", version="8.5.1", create_namespace=True,
+    repository_opts={"repo": "https://grafana.github.io/helm-charts"},
+    values={"persistence": {"enabled": False}})""",
     ),
     added(
         "a bot that looks at pods",
         GOOD,
         "",
-        _role(
-            "bot", '[{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]'
-        ),
+        """k8s.rbac.v1.Role("bot", metadata={"name": "bot", "namespace": "training"}, rules=[
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}])""",
     ),
     added(
         "a disruption budget",
