@@ -19,6 +19,7 @@ from railhead.base.names import DELETE_ANNOTATION
 from railhead.base.paths import charts_dir
 from railhead.kube.errors import ApiError
 from railhead.lab.engine.provider.client import KubeClient, NoMatchError
+from railhead.resolve.guards import Guard
 from tests.engine.controlplane import ControlPlane, client_of, locate
 
 CHARTS = ("kueue-0.16.2", "jobset-0.10.1", "kubeflow-trainer-2.1.0")
@@ -27,6 +28,7 @@ MANAGER = "kubectl"
 STAY = ("Namespace", "CustomResourceDefinition")
 # What the server reads by a watch, and so a moment after it was made or deleted.
 POLICIES = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+ADMISSION = "admissionregistration.k8s.io/v1"
 
 
 class Server:
@@ -139,6 +141,15 @@ class Server:
             time.sleep(0.2)
         return verdict
 
+    def guard(self, name: str, guard: Guard) -> None:
+        """Apply a guard's policy and its bindings."""
+        for kind, specs in zip(POLICIES, ({name: guard.policy}, guard.bound(name)), strict=True):
+            for called, spec in specs.items():
+                metadata = {"name": called}
+                self.apply(
+                    {"apiVersion": ADMISSION, "kind": kind, "metadata": metadata, "spec": spec}
+                )
+
     def define(self, bodies: Iterable[dict[str, Any]]) -> None:
         """Apply definitions of custom resources, and wait until they are served."""
         for body in bodies:
@@ -210,7 +221,7 @@ class Server:
 
 def _sentinel(name: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """Return a policy that refuses one ConfigMap by its name, its binding, and that ConfigMap."""
-    kind = {"apiVersion": "admissionregistration.k8s.io/v1"}
+    kind = {"apiVersion": ADMISSION}
     rule = {
         "apiGroups": [""],
         "apiVersions": ["v1"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -105,16 +104,11 @@ def pod(claim: str | None, namespace: str = NS, **source: Any) -> dict[str, Any]
 @pytest.fixture(scope="module")
 def server(judging_plane: ControlPlane) -> Iterator[Server]:
     guard = resolve(config.parse(reading(), where="test")).guards[GUARD]
-    api = "admissionregistration.k8s.io/v1"
     with Server(judging_plane) as server:
         for name, labels in ((NS, {TRAINING_LABEL: "true"}), ("aside", {})):
             metadata = {"name": name, "labels": labels}
             server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-        policy = {"apiVersion": api, "kind": "ValidatingAdmissionPolicy"}
-        server.apply(policy | {"metadata": {"name": GUARD}, "spec": copy.deepcopy(guard.policy)})
-        binding = {"policyName": GUARD, "validationActions": ["Deny"], **guard.binding}
-        kind = {"apiVersion": api, "kind": "ValidatingAdmissionPolicyBinding"}
-        server.apply(kind | {"metadata": {"name": GUARD}, "spec": binding})
+        server.guard(GUARD, guard)
         server.policies_settled()
         yield server
 

@@ -33,20 +33,7 @@ def server(judging_plane: ControlPlane) -> Iterator[Server]:
         space = {"name": NAMESPACE, "labels": {"railhead.dev/training": "true"}}
         server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": space})
         for name, guard in ending(config.parse(lab_cluster(), where="test")).items():
-            bodies: dict[str, Mapping[str, Any]] = {
-                "ValidatingAdmissionPolicy": {name: guard.policy},
-                "ValidatingAdmissionPolicyBinding": guard.bound(name),
-            }
-            for kind, specs in bodies.items():
-                for bound, spec in specs.items():
-                    server.apply(
-                        {
-                            "apiVersion": "admissionregistration.k8s.io/v1",
-                            "kind": kind,
-                            "metadata": {"name": bound},
-                            "spec": spec,
-                        }
-                    )
+            server.guard(name, guard)
         server.policies_settled()
         yield server
 

@@ -17,7 +17,7 @@ from railhead import config
 from railhead.base.names import FABRIC_LABEL, QUEUE_LABEL, SINGLE_NODE_LABEL
 from railhead.catalog.switches import SWITCHES
 from railhead.fabric.mode import NETWORKS_ANNOTATION
-from railhead.resolve.guards import network
+from railhead.resolve.guards import Guard, network
 from railhead.resolve.job_guards import Chosen, queued_policy, template_policy, variables_policy
 from railhead.resolve.pod_guards import demand
 from railhead.resolve.runtimes import runtimes
@@ -438,19 +438,7 @@ def install(server: Server, where: str, policies: Mapping[str, Body]) -> None:
     for name, policy in policies.items():
         spec = copy.deepcopy(policy)
         spec["matchConstraints"]["namespaceSelector"] = {"matchLabels": {"case": where}}
-        binding = {"policyName": f"{name}-{where}", "validationActions": ["Deny"]}
-        for kind, inner in (
-            ("ValidatingAdmissionPolicy", spec),
-            ("ValidatingAdmissionPolicyBinding", binding),
-        ):
-            server.apply(
-                {
-                    "apiVersion": "admissionregistration.k8s.io/v1",
-                    "kind": kind,
-                    "metadata": {"name": f"{name}-{where}"},
-                    "spec": inner,
-                }
-            )
+        server.guard(f"{name}-{where}", Guard(policy=spec))
 
 
 @pytest.mark.parametrize("case", parameters(every()))

@@ -79,13 +79,8 @@ def server(judging_plane: ControlPlane) -> Iterator[Server]:
         server.define(lab_definitions())
         for name in (NS, "kept-second"):
             server.apply(thing("v1", "Namespace", name, labels={TRAINING_LABEL: "true"}))
-        api = "admissionregistration.k8s.io/v1"
         for name, guard in keepers().items():
-            server.apply(thing(api, "ValidatingAdmissionPolicy", name, dict(guard.policy)))
-            for suffix, binding in (guard.bindings or {"": guard.binding}).items():
-                spec = {"policyName": name, "validationActions": ["Deny"], **binding}
-                kind = "ValidatingAdmissionPolicyBinding"
-                server.apply(thing(api, kind, f"{name}-{suffix}".rstrip("-"), spec))
+            server.guard(name, guard)
         probe = claim("probe")
         server.apply(probe)
         refused(server, probe)

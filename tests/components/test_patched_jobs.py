@@ -46,23 +46,8 @@ def server(judging_plane: ControlPlane) -> Iterator[Server]:
         server.define(crds.of(COMBINATIONS[NEWER].trainer))
         server.apply(namespace("training", {"railhead.dev/training": "true"}))
         for name, guard in guards(cluster, runtimes(cluster)).items():
-            if name not in NAMES:
-                continue
-            for kind, spec in (
-                ("ValidatingAdmissionPolicy", guard.policy),
-                (
-                    "ValidatingAdmissionPolicyBinding",
-                    {"policyName": name, "validationActions": ["Deny"]},
-                ),
-            ):
-                server.apply(
-                    {
-                        "apiVersion": "admissionregistration.k8s.io/v1",
-                        "kind": kind,
-                        "metadata": {"name": name},
-                        "spec": spec,
-                    }
-                )
+            if name in NAMES:
+                server.guard(name, guard)
         server.eventually_refuses(patched({}, {}, env=env(NCCL_NET="Socket")))
         server.eventually_refuses(patched({"annotations": {NETWORKS: "[]"}}, {}))
         yield server

@@ -12,6 +12,7 @@ import pytest
 
 from railhead import config
 from railhead.fabric.mode import GKE_INTERFACES, NETWORKS_ANNOTATION
+from railhead.resolve.guards import Guard
 from railhead.resolve.pod_guards import (
     FabricDemand,
     MountedPath,
@@ -181,22 +182,7 @@ def install(server: Server, case: str, fabric: FabricDemand) -> None:
         selector = spec["matchConstraints"]["namespaceSelector"]
         assert selector == {"matchLabels": {"railhead.dev/training": "true"}}
         spec["matchConstraints"]["namespaceSelector"] = {"matchLabels": {"case": case}}
-        kinds = {
-            "ValidatingAdmissionPolicy": spec,
-            "ValidatingAdmissionPolicyBinding": {
-                "policyName": f"{name}-{case}",
-                "validationActions": ["Deny"],
-            },
-        }
-        for kind, body in kinds.items():
-            server.apply(
-                {
-                    "apiVersion": "admissionregistration.k8s.io/v1",
-                    "kind": kind,
-                    "metadata": {"name": f"{name}-{case}"},
-                    "spec": body,
-                }
-            )
+        server.guard(f"{name}-{case}", Guard(policy=spec))
 
 
 def job(*, case: str = "roce", template: Pod | None = None, **spec: Any) -> dict[str, Any]:
