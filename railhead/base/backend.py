@@ -8,11 +8,11 @@ writes in place; "failed to load checkpoint: EOF"). ``?metadata=skip`` in the ba
 no sidecars; an old one is read all the same.
 
 The lab's `pulumi` mends its backend before it starts. For another `pulumi` the language host starts
-a guard, a small process that outlives a killed `pulumi` for a moment: once `pulumi` and the
-stand-ins that it started are gone, the guard removes the lock that names that very process on this
-machine. The rest is `railhead state --mend`.
+a guard, a small process that outlives a killed `pulumi` for a moment, and mends the backend once
+`pulumi` and the stand-ins that it started are gone. For what is left there is `railhead state
+--mend`.
 
-Runs as a script of its own with the standard library only, so that it starts in no time.
+This runs as a script of its own with the standard library only, so that it starts in no time.
 """
 
 from __future__ import annotations
@@ -116,42 +116,43 @@ def siblings(pid: int) -> list[int]:
 
 def faults(folder: Path) -> Iterator[Fault]:
     """Yield the files below a backend's ``folder`` that stop commands, locks first."""
-    locks = [*(folder / ".pulumi" / "locks").glob("**/*.json*")]
     held = False
-    for file in sorted(locks):
-        if file.suffix == ".attrs" or not _settled(file):
-            continue
-        lock = _json(file)
-        if not isinstance(lock, dict):
-            yield Fault(file=file, text="a lock that was never written whole")
-            continue
-        pid, host = int(lock.get("pid") or 0), lock.get("hostname")
-        since = f"since {lock.get('timestamp', 'an unknown time')}"
-        if host != socket.gethostname():
-            held = True
-            yield Fault(
-                file=file,
-                text=f"locked by process {pid} of {host} {since}",
-                remedy="once that process is gone: `pulumi cancel --yes --stack STACK`",
-            )
-        elif is_running(pid):
-            held = True
-            yield Fault(
-                file=file,
-                text=f"locked by process {pid}, which runs, {since}",
-                remedy=f"wait until it ends, or end it with Ctrl-C or `kill {pid}`",
-            )
-        else:
-            yield Fault(
-                file=file, text=f"locked by process {pid}, which is gone, {since}", owner=pid
-            )
-    if held:
-        # What is half written may be the owner's.
-        return
-    for file in sorted((folder / ".pulumi").glob("**/*.attrs")):
+    for file in sorted((folder / ".pulumi" / "locks").glob("**/*.json*")):
+        if file.suffix != ".attrs" and _settled(file):
+            fault = _of_lock(file)
+            held = held or bool(fault.remedy)
+            yield fault
+    # What is half written may be an owner's.
+    if not held:
+        yield from _half_written(folder / ".pulumi")
+
+
+def _of_lock(file: Path) -> Fault:
+    lock = _json(file)
+    if not isinstance(lock, dict):
+        return Fault(file=file, text="a lock that was never written whole")
+    pid, host = int(lock.get("pid") or 0), lock.get("hostname")
+    since = f"since {lock.get('timestamp', 'an unknown time')}"
+    if host != socket.gethostname():
+        return Fault(
+            file=file,
+            text=f"locked by process {pid} of {host} {since}",
+            remedy="once that process is gone: `pulumi cancel --yes --stack STACK`",
+        )
+    if is_running(pid):
+        return Fault(
+            file=file,
+            text=f"locked by process {pid}, which runs, {since}",
+            remedy=f"wait until it ends, or end it with Ctrl-C or `kill {pid}`",
+        )
+    return Fault(file=file, text=f"locked by process {pid}, which is gone, {since}", owner=pid)
+
+
+def _half_written(folder: Path) -> Iterator[Fault]:
+    for file in sorted(folder.glob("**/*.attrs")):
         if _settled(file) and _json(file) is None:
             yield Fault(file=file, text="an empty sidecar: `failed to load checkpoint: EOF`")
-    for file in sorted((folder / ".pulumi" / "stacks").glob("**/*.json")):
+    for file in sorted((folder / "stacks").glob("**/*.json")):
         if _settled(file) and _json(file) is None:
             before = file.with_name(f"{file.name}.bak")
             yield Fault(
@@ -215,7 +216,7 @@ def start_guard(pid: int) -> subprocess.Popen[bytes] | None:
 
 
 def guard(pid: int) -> None:
-    """Wait until process ``pid`` and its stand-ins are gone, then remove what it left."""
+    """Wait until process ``pid`` and its stand-ins are gone, then mend the backend."""
     folder = backend_folder()
     if folder is None:
         return
