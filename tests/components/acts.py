@@ -38,11 +38,8 @@ _PATHS = {
     "jobsets": "/apis/jobset.x-k8s.io/v1alpha2",
     "trainjobs": "/apis/trainer.kubeflow.org/v1alpha1",
     "configmaps": "/api/v1",
-    "JobSet": "/apis/jobset.x-k8s.io/v1alpha2",
-    "TrainJob": "/apis/trainer.kubeflow.org/v1alpha1",
-    "ConfigMap": "/api/v1",
-    "Secret": "/api/v1",
-    "Pod": "/api/v1",
+    "secrets": "/api/v1",
+    "pods": "/api/v1",
 }
 
 
@@ -92,8 +89,8 @@ class Act:
             method, _, path = row["ask"].replace("/NS", f"/{OWN}").partition(" ")
             yield Request(who=person, method=method, path=path, body=row.get("body", {}))
         elif "patch" in row:
-            kind, _, name = row["patch"].partition("/")
-            path = f"{_PATHS[kind]}/namespaces/{OWN}/{kind}/{name}"
+            resource, _, name = row["patch"].partition("/")
+            path = f"{_path(resource)}/{name}"
             yield Request(who=person, method="PATCH", path=path, body=row["with"])
         else:
             job = self._object()
@@ -153,8 +150,11 @@ def _pod(job_set: Mapping[str, Any], *, admitted: bool) -> dict[str, Any]:
 
 
 def _create(who: str, body: Mapping[str, Any]) -> Request:
-    path = f"{_PATHS[body['kind']]}/namespaces/{OWN}/{body['kind'].lower()}s"
-    return Request(who=who, method="POST", path=path, body=body)
+    return Request(who=who, method="POST", path=_path(f"{body['kind'].lower()}s"), body=body)
+
+
+def _path(resource: str) -> str:
+    return f"{_PATHS[resource]}/namespaces/{OWN}/{resource}"
 
 
 #: Who tries the acts of each part of the file that names nobody.
