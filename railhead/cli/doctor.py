@@ -17,6 +17,7 @@ import typer
 from railhead.base.finding import Finding
 from railhead.base.options import Json
 from railhead.base.version import DISTRIBUTIONS, __version__
+from railhead.cli.findings import rows, show
 
 if TYPE_CHECKING:
     from railhead.model.cluster import Cluster
@@ -39,20 +40,9 @@ def doctor(as_json: Json = False) -> None:
 
     findings = list(checked())
     if as_json:
-        typer.echo(
-            json.dumps(
-                [
-                    {"name": f.name, "passed": f.passed, "text": f.text, "remedy": f.remedy}
-                    for f in findings
-                ]
-            )
-        )
+        typer.echo(json.dumps(rows(findings)))
     else:
-        for finding in findings:
-            mark = {True: "ok", False: "missing", None: "unknown"}[finding.passed]
-            typer.echo(f"{mark:8} {finding.name}: {finding.text}")
-            if finding.remedy:
-                typer.echo(f"{'':8}   fix: {finding.remedy}")
+        show(findings, {True: "ok", False: "missing", None: "unknown"})
     if any(finding.passed is False for finding in findings):
         raise typer.Exit(ExitCode.MISSING_PREREQUISITE)
 

@@ -12,6 +12,7 @@ import typer
 from railhead.base.backend import Fault
 from railhead.base.finding import Finding
 from railhead.base.options import Json, Stack
+from railhead.cli.findings import rows, show
 
 
 def state(
@@ -106,16 +107,8 @@ def _gone(document: Mapping[str, Any], file: Path) -> Iterator[Finding]:
 
 def _show(findings: list[Finding], stack: str, *, as_json: bool) -> None:
     if as_json:
-        rows = [
-            {"name": f.name, "passed": f.passed, "text": f.text, "remedy": f.remedy}
-            for f in findings
-        ]
-        typer.echo(json.dumps({"stack": stack, "findings": rows}))
+        typer.echo(json.dumps({"stack": stack, "findings": rows(findings)}))
         return
-    for finding in findings:
-        mark = {True: "mended", False: "wrong", None: "unknown"}[finding.passed]
-        typer.echo(f"{mark:8} {finding.name}: {finding.text}")
-        if finding.remedy:
-            typer.echo(f"{'':8}   fix: {finding.remedy}")
+    show(findings, {True: "mended", False: "wrong", None: "unknown"})
     if not any(finding.passed is False for finding in findings):
         typer.echo(f"{stack}: nothing is wrong with its state")
