@@ -31,11 +31,16 @@ from railhead.preflight.ledger import data
 from railhead.preflight.reading import Aws
 
 # Service Quotas of EC2 and VPC (`aws service-quotas list-service-quotas`): service, code, name.
-_P_INSTANCES = ("ec2", "L-417A185B", "Running On-Demand P instances")
-_P_SPOT = ("ec2", "L-7212CCBC", "All P Spot Instance Requests")
 _ADDRESSES = ("ec2", "L-0263D0A3", "EC2-VPC Elastic IPs")
 _VPCS = ("vpc", "L-F678F1CE", "VPCs per Region")
 _INTERFACES = ("vpc", "L-DF5E4CA3", "Network interfaces per Region")
+# How a pool is bought, how its types begin, their quota. On spot, generations have their own (EC2
+# user guide, using-spot-limits); of P6 no source says which.
+_VCPUS: tuple[tuple[type, tuple[str, ...], tuple[str, str, str]], ...] = (
+    (OnDemand, ("p",), ("ec2", "L-417A185B", "Running On-Demand P instances")),
+    (Spot, ("p4", "p3", "p2"), ("ec2", "L-7212CCBC", "All P4, P3 and P2 Spot Instance Requests")),
+    (Spot, ("p5",), ("ec2", "L-C4BD4855", "All P5 Spot Instance Requests")),
+)
 # EKS user guide, network-reqs: zones in which a control plane cannot be.
 _NO_CONTROL_PLANE = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
 # The same page: addresses that a subnet of the control plane should have free.
@@ -92,27 +97,39 @@ def permissions(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
     refused = _refused(aws, arn, actions)
     if refused:
         # A policy may name what it allows them on.
-        refused = _refused(aws, arn, refused, ResourceArns=_own_arns(cluster))
-    if refused:
-        yield failed(f"{arn} may not call {', '.join(sorted(refused))}")
-    else:
+        refused = _refused(aws, arn, list(refused), ResourceArns=_own_arns(cluster))
+    if never := [action for action, missing in refused.items() if not missing]:
+        yield failed(f"{arn} may not call {', '.join(sorted(never))}")
+    if unsure := sorted(refused.keys() - set(never)):
+        keys = sorted({key for action in unsure for key in refused[action]})
+        yield unknown(
+            f"whether {arn} may call {', '.join(unsure)}: its policies ask for {', '.join(keys)}"
+        )
+    if not refused:
         yield ok(f"{arn} may make all {len(actions)} calls, as far as IAM can simulate them")
 
 
-def _refused(aws: Aws, arn: str, actions: list[str], **more: list[str]) -> list[str]:
-    """Return the actions that are allowed on no resource."""
-    refused = []
+def _refused(aws: Aws, arn: str, actions: list[str], **more: list[str]) -> dict[str, set[str]]:
+    """Return the actions that are allowed on no resource -> the conditions that were not known."""
+    refused: dict[str, set[str]] = {}
+    # Policies of organizations deny all but some regions.
+    region = {
+        "ContextKeyName": "aws:RequestedRegion",
+        "ContextKeyValues": [aws.region],
+        "ContextKeyType": "string",
+    }
     for at in range(0, len(actions), _ACTIONS_AT_ONCE):
         answer = aws.require(
             "iam:SimulatePrincipalPolicy",
             PolicySourceArn=arn,
             ActionNames=actions[at : at + _ACTIONS_AT_ONCE],
+            ContextEntries=[region],
             **more,
         )
         for result in answer["EvaluationResults"]:
             each = [r["EvalResourceDecision"] for r in result.get("ResourceSpecificResults", ())]
             if "allowed" not in (result["EvalDecision"], *each):
-                refused.append(result["EvalActionName"])
+                refused[result["EvalActionName"]] = set(result.get("MissingContextValues", ()))
     return refused
 
 
@@ -166,28 +183,27 @@ def rights(cluster: AwsCluster) -> list[str]:
 
 def quota(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
     """Compare the quotas of P instances with what runs and what the pools add."""
-    for kind, row, lifecycle in (
-        (OnDemand, _P_INSTANCES, None),
-        (Spot, _P_SPOT, "spot"),
-    ):
-        pools = [pool for pool in cluster.pools if isinstance(pool.purchase, kind)]
-        others = [pool.name for pool in pools if not pool.instance_type.startswith("p")]
-        if others:
-            yield unknown(f"pool {', '.join(others)}: no quota is known here of its machines")
-        need = sum(
-            pool.nodes * (MACHINES[pool.instance_type].vcpus or 0)
+    pools = [pool for pool in cluster.pools if isinstance(pool.purchase, OnDemand | Spot)]
+    for kind, types, row in _VCPUS:
+        counted = [
+            pool
             for pool in pools
-            if pool.name not in others
-        )
+            if isinstance(pool.purchase, kind) and pool.instance_type.startswith(types)
+        ]
+        pools = [pool for pool in pools if pool not in counted]
+        need = sum(pool.nodes * (MACHINES[pool.instance_type].vcpus or 0) for pool in counted)
         if need:
-            yield _room(aws, row, need, _running_vcpus(aws, lifecycle), "vCPUs")
+            lifecycle = "spot" if kind is Spot else None
+            yield _room(aws, row, need, _running_vcpus(aws, types, lifecycle), "vCPUs")
+    for pool in pools:
+        yield unknown(f"pool {pool.name}: no quota is known here of its machines")
 
 
-def _running_vcpus(aws: Aws, lifecycle: str | None) -> int:
+def _running_vcpus(aws: Aws, types: tuple[str, ...], lifecycle: str | None) -> int:
     answer = aws.require(
         "ec2:DescribeInstances",
         Filters=[
-            {"Name": "instance-type", "Values": ["p*"]},
+            {"Name": "instance-type", "Values": [f"{start}*" for start in types]},
             {"Name": "instance-state-name", "Values": ["pending", "running"]},
         ],
     )

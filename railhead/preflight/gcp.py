@@ -53,7 +53,7 @@ def opened(cluster: GcpCluster) -> Iterator[Google]:  # noqa: ARG001 - others na
         PrerequisiteError: there are no credentials, or Google does not accept them.
     """
     google = Google()
-    google.token()
+    google.headers()
     yield google
 
 

@@ -24,6 +24,9 @@ AWS_VERBS = ("Describe", "Get", "Head", "List", "Simulate")
 METHOD = "GET"
 GOOGLE_TEST = ":testIamPermissions"
 GOOGLE = "https://{service}.googleapis.com"
+#: The one scope that every method here takes: those of Compute Engine, GKE, IAM, Filestore do not
+#: take `cloud-platform.read-only` (their discovery documents, `scopes`).
+GOOGLE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 
 CONNECT_SECONDS = 5
 READ_SECONDS = 10
@@ -78,7 +81,7 @@ class Aws:
                 remedy=f"pip install 'railhead[aws]=={__version__}'",
             ) from None
         self._session = botocore.session.Session()
-        self._region = region
+        self.region = region
         self._clients: dict[str, Any] = {}
         self._lock = threading.Lock()
         self.asked: set[str] = set()
@@ -127,7 +130,7 @@ class Aws:
             if service not in self._clients:
                 self._clients[service] = self._session.create_client(
                     service,
-                    region_name=self._region,
+                    region_name=self.region,
                     config=Config(
                         connect_timeout=CONNECT_SECONDS,
                         read_timeout=READ_SECONDS,
@@ -191,9 +194,7 @@ class Google:
         self.asked: set[str] = set()
         self.over = threading.Event()
         try:
-            self._credentials, _ = google.auth.default(
-                scopes=["https://www.googleapis.com/auth/cloud-platform.read-only"]
-            )
+            self._credentials, _ = google.auth.default(scopes=[GOOGLE_SCOPE])
         except DefaultCredentialsError as error:
             raise PrerequisiteError(
                 f"there are no credentials of Google Cloud here: {error}",
@@ -219,7 +220,7 @@ class Google:
         _require(reads, call, self.over)
         self.asked.add(service)
         base = self._base.format(service=service)
-        headers = {"Authorization": f"Bearer {self.token()}"}
+        headers = self.headers()
         try:
             response = self._http.request(method, f"{base}/{path}", headers=headers, **more)
         except httpx.TransportError as error:
@@ -234,8 +235,11 @@ class Google:
             raise UnaskedError(f"{call}: the answer is not JSON") from None
         return answer
 
-    def token(self) -> str:
-        """Return a token that is valid now."""
+    def headers(self) -> dict[str, str]:
+        """Return a token that is valid now, and the project whose quota calls count against.
+
+        Some APIs refuse a user's calls without that project (google-auth, credentials.py, apply).
+        """
         from google.auth.exceptions import GoogleAuthError
 
         with self._lock:
@@ -249,7 +253,9 @@ class Google:
                         f"Google does not accept these credentials: {error}",
                         remedy="`gcloud auth application-default login`",
                     ) from None
-            return str(self._credentials.token)
+            headers: dict[str, str] = {}
+            self._credentials.apply(headers)  # type: ignore[no-untyped-call]
+            return headers
 
 
 def _transport(http: httpx.Client) -> Callable[..., SimpleNamespace]:

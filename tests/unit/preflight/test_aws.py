@@ -99,6 +99,7 @@ def good() -> Raw:
         "quotas": {
             "L-417A185B": 4000.0,
             "L-7212CCBC": 4000.0,
+            "L-C4BD4855": 4000.0,
             "L-0263D0A3": 5.0,
             "L-F678F1CE": 5.0,
             "L-DF5E4CA3": 5000.0,
@@ -308,9 +309,9 @@ CASES = [
     ),
     Case(
         "quota",
-        "All P Spot Instance Requests: 0 vCPUs, 0 in use, 3072 to come",
+        "All P5 Spot Instance Requests: 0 vCPUs, 0 in use, 3072 to come",
         edit=purchase("spot"),
-        answers=quota(L_7212CCBC=0.0),
+        answers=quota(L_C4BD4855=0.0),
     ),
     Case("networks", "EC2-VPC Elastic IPs: 2 addresses, 0 in use, 3", answers=quota(L_0263D0A3=2)),
     Case("networks", "VPCs per Region: 1 VPCs, 2 in use", answers=quota(L_F678F1CE=1)),
@@ -440,6 +441,33 @@ def test_rights_on_the_stacks_own_resources_are_enough(reader: Aws) -> None:
     ANSWERS["simulation"] = simulate
     findings = checks.permissions(reader, cluster(fitted(section(PROD))))
     assert [f.passed for f in findings] == [True]
+
+
+def test_a_condition_that_is_not_known_is_no_refusal(reader: Aws) -> None:
+    """Policies that pass roles by service, in an organization of one region."""
+    conditional = "iam:PassRole"
+
+    def simulate(request: Any) -> Raw:
+        [entry] = request._get_param("ContextEntries")
+        known = (entry["ContextKeyName"], entry["ContextKeyValues"])
+        elsewhere = known != ("aws:RequestedRegion", [REGION])
+        return {
+            "EvaluationResults": [
+                {"EvalActionName": action, "EvalDecision": "explicitDeny"}
+                if elsewhere
+                else {
+                    "EvalActionName": action,
+                    "EvalDecision": "implicitDeny" if action == conditional else "allowed",
+                    "MissingContextValues": ["iam:PassedToService"] * (action == conditional),
+                }
+                for action in request._get_param("ActionNames")
+            ]
+        }
+
+    ANSWERS["simulation"] = simulate
+    [finding] = checks.permissions(reader, cluster(fitted(section(PROD))))
+    assert finding.passed is None
+    assert "iam:PassRole: its policies ask for iam:PassedToService" in finding.text
 
 
 #: Row -> the calls that its checks made.

@@ -5,6 +5,7 @@ The server's answers, and the requests, are compared with Google's discovery doc
 
 from __future__ import annotations
 
+import base64
 import copy
 import functools
 import json
@@ -108,6 +109,7 @@ class Server(ThreadingHTTPServer):
     answers: dict[str, Any]
     wrong: list[str]
     seen: set[str]
+    scope: str
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -120,6 +122,9 @@ class Handler(BaseHTTPRequestHandler):
         length = int(self.headers["Content-Length"])
         body = self.rfile.read(length)
         if self.path == "/token":
+            [assertion] = parse_qs(body.decode())["assertion"]
+            claims = base64.urlsafe_b64decode(assertion.split(".")[1] + "==")
+            self.server.scope = json.loads(claims)["scope"]
             self._send(200, {"access_token": "t", "expires_in": 3600, "token_type": "Bearer"})
         else:
             self._reply(json.loads(body))
@@ -129,6 +134,8 @@ class Handler(BaseHTTPRequestHandler):
         service, _, path = url.path.lstrip("/").partition("/")
         if self.headers["Authorization"] != "Bearer t":
             self.server.wrong.append(f"{path}: not signed")
+        if self.headers["x-goog-user-project"] != PROJECT:
+            self.server.wrong.append(f"{path}: no project for its quota")
         status: int = 404
         answer: Any = {"error": {"code": 404, "message": "not found"}}
         key = f"{service} {path}"
@@ -141,6 +148,8 @@ class Handler(BaseHTTPRequestHandler):
             status = answer["error"]["code"]
         if service in DOCUMENTS:
             self.server.wrong += _judged(self.command, service, path, url.query, body)
+            if self.server.scope not in method_of(self.command, service, path)[1]["scopes"]:
+                self.server.wrong.append(f"{path}: does not take {self.server.scope}")
             if status == 200:
                 name, method = method_of(self.command, service, path)
                 self.server.wrong += faults(name, method["response"], answer, path)
@@ -189,6 +198,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         )
     )
     patch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(file))
+    patch.setenv("GOOGLE_CLOUD_QUOTA_PROJECT", PROJECT)
     yield server
     patch.undo()
     server.shutdown()

@@ -152,7 +152,7 @@ class Sent(Exception):  # noqa: N818 - it is how a test sees that something was 
 )
 def test_google_is_asked_by_get_and_by_a_test_of_rights(method: str, path: str, goes: bool) -> None:
     google = object.__new__(reading.Google)
-    google.__dict__.update(_base="", asked=set(), over=threading.Event(), token=lambda: "t")
+    google.__dict__.update(_base="", asked=set(), over=threading.Event(), headers=dict)
 
     def sent(*_: object, **__: object) -> None:
         raise Sent
@@ -183,9 +183,7 @@ def test_what_a_proxy_answers_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> N
 
     google = object.__new__(reading.Google)
     html = SimpleNamespace(request=lambda *_, **__: httpx.Response(200, text="<html>"))
-    google.__dict__.update(
-        _base="", _http=html, asked=set(), over=threading.Event(), token=lambda: "t"
-    )
+    google.__dict__.update(_base="", _http=html, asked=set(), over=threading.Event(), headers=dict)
     with pytest.raises(reading.UnaskedError, match="not JSON"):
         google.get("compute", "compute/v1/projects/p")
 
@@ -303,6 +301,19 @@ def test_rights_hold_what_makes_each_resource_of_gcp(stack: str) -> None:
         service, name = kind.split(":")[1].partition("/")[0], kind.rpartition(":")[2]
         usual = f"{service}.{name[0].lower()}{name[1:]}s.create"
         assert otherwise.get(kind, usual) in rights, kind
+
+
+def test_rights_hold_what_calls_ask_beside_their_own() -> None:
+    """Of EFS, whose calls say in botocore what else their caller needs of EC2."""
+    model = botocore.session.get_session().get_service_model("efs")
+    table = data("aws.rights")
+    for call in ("CreateMountTarget", "DeleteMountTarget"):
+        text = model.operation_model(call).documentation
+        changing = set(re.findall(r"ec2:(?!Describe)\w+", text))
+        assert changing, call
+        assert changing <= set(table["efs"]), call
+    # What may make the cluster makes nothing in it.
+    assert "container.clusterRoleBindings.create" in data("gcp.rights")["always"]
 
 
 @pytest.mark.parametrize("name", ["aws.rights", "gcp.rights"])
