@@ -8,14 +8,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import yaml
 from pydantic import TypeAdapter
 
+from railhead.base.data import load
 from railhead.machines.machine import Machine
 
 FOLDER = Path(__file__).with_name("rows")
-# LibYAML is ten times as fast; a wheel without it reads the same.
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # CPUs and the share of the memory that a node keeps for itself, if no publisher says it.
 _RESERVED_VCPUS = 4
 _SCHEDULABLE_MEMORY = 0.92
@@ -51,15 +49,10 @@ def machine(raw: Any) -> Machine:
 def shipped() -> tuple[Machine, ...]:
     """Return the rows that ship, by file."""
     files = sorted(FOLDER.glob("*.yaml"))
-    return tuple(machine(raw) for file in files for raw in _read(file)["machines"])
-
-
-def _read(file: Path) -> Mapping[str, Any]:
-    data: Mapping[str, Any] = yaml.load(file.read_text(encoding="utf-8"), _LOADER)  # noqa: S506
-    return data
+    return tuple(machine(raw) for file in files for raw in load(file)["machines"])
 
 
 @cache
 def readings() -> Mapping[str, Mapping[str, Any]]:
     """Return the last readings of figures, ``sources`` and ``unread``, by their names in rows."""
-    return MappingProxyType(_read(FOLDER.parent / "readings.yaml"))
+    return MappingProxyType(load(FOLDER.parent / "readings.yaml"))

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-import yaml
 from pydantic import BaseModel, ConfigDict
 
+from railhead.base.data import load
 from railhead.resolve.cel import written_out
 
 _FILE = Path(__file__).with_name("rules.yaml")
@@ -38,7 +38,7 @@ class Rules(BaseModel):
 @cache
 def rules() -> Rules:
     """Return the rules of the file."""
-    return Rules.model_validate(yaml.safe_load(_FILE.read_text(encoding="utf-8")))
+    return Rules.model_validate(load(_FILE))
 
 
 def on(

@@ -11,8 +11,9 @@ from pathlib import Path
 from string import Template
 from typing import Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field
+
+from railhead.base.data import load
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,12 +121,9 @@ RUNNING = (
     ' railhead_workload_condition{type="Finished"} == 1'
 )
 
-# LibYAML is ten times as fast; a wheel without it reads the same.
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
 
 def _read(file: Path) -> tuple[Alert, ...]:
-    raw = yaml.load(file.read_text(encoding="utf-8"), _LOADER)  # noqa: S506
+    raw = load(file)
     return tuple(
         Alert.model_validate({"group": group["name"].removeprefix("railhead-"), **rule})
         for group in raw["groups"]

@@ -10,9 +10,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from railhead.base.data import load
 from railhead.diagnose.model import Cause, Clue, Observation
 
 # What the reader of logs looks for already: its signs, under the names that rules use.
@@ -34,8 +34,6 @@ SHARED: Mapping[str, tuple[str, ...]] = MappingProxyType(
 FOLDER = Path(__file__).parent
 #: Files of rows, in the order of the documentation's tables.
 FAMILIES = ("containers", "sockets", "rdma", "plugins", "gpu", "framework", "cluster")
-# LibYAML is ten times as fast; a wheel without it reads the same.
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Family(BaseModel):
@@ -86,7 +84,7 @@ def family(raw: Mapping[str, Any]) -> Family:
 
 
 def _read(file: Path) -> Family:
-    raw = yaml.load(file.read_text(encoding="utf-8"), _LOADER)  # noqa: S506
+    raw = load(file)
     try:
         return family(raw)
     except ValidationError as error:
