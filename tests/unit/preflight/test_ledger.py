@@ -304,7 +304,7 @@ def test_rights_hold_what_makes_each_resource_of_gcp(stack: str) -> None:
 
 
 def test_rights_hold_what_calls_ask_beside_their_own() -> None:
-    """Of EFS, whose calls say in botocore what else their caller needs of EC2."""
+    """EFS: its calls say in botocore what else their caller needs of EC2."""
     model = botocore.session.get_session().get_service_model("efs")
     table = data("aws.rights")
     for call in ("CreateMountTarget", "DeleteMountTarget"):
