@@ -6,6 +6,8 @@ import ipaddress
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from pulumi.runtime.rpc import UNKNOWN
+
 from railhead.review import rights
 from railhead.review.added import ADDED
 from railhead.review.compare import Change, Planned, lost_order
@@ -13,7 +15,7 @@ from railhead.review.gone import gone, size
 from railhead.review.judged import Judged
 from railhead.review.model import Level
 from railhead.review.objects import BY_KIND
-from railhead.review.rows import differing, fields, prefix, short
+from railhead.review.rows import differing, fields, flat, prefix, short
 
 # Networks of pods' rails: a stack's file changes them too, and no other row says what they lose.
 _RAILS = (
@@ -46,10 +48,7 @@ def judged(
     kind = type_.rpartition(":")[2].removesuffix("Patch")
     results: list[Judged] = []
     if type_.startswith("kubernetes:"):
-        for rule in BY_KIND.get(kind, ()):
-            results += rule(change, code=code)
-        if added := ADDED.get(kind):
-            results += added(change, code=code)
+        results += _by_kind(change, kind, code=code)
         if not results and kind != "ConfigMap":
             results += _other(change, code=code)
     results += fields(change)
@@ -66,6 +65,22 @@ def judged(
         results += _unread(change)
     for result in results:
         yield result.rule or f"{result.loss}-{kind.lower()}", result
+
+
+def _by_kind(change: Change, kind: str, *, code: bool) -> Iterator[Judged]:
+    """Yield what the rules of a kind say; an unknown part that they cannot read is unjudged."""
+    try:
+        for rule in BY_KIND.get(kind, ()):
+            yield from rule(change, code=code)
+        if added := ADDED.get(kind):
+            yield from added(change, code=code)
+    except (AttributeError, TypeError):
+        inputs = {**dict(flat(change.was)), **dict(flat(change.now))}
+        unknown = [path for path, value in inputs.items() if UNKNOWN in str(value)]
+        if not unknown:
+            raise
+        text = f"could not be judged: not known before the update: {short(unknown)}"
+        yield Judged("unjudged", "judges", text)
 
 
 def _lost(

@@ -6,10 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from pulumi.runtime.rpc import UNKNOWN
 
 from railhead.lab.planning import Plan
+from railhead.review.added import ADDED as BY_ADDED
 from railhead.review.compare import Planned, compare, resources
 from railhead.review.judge import judged
+from railhead.review.objects import BY_KIND
 
 RBAC = "kubernetes:rbac.authorization.k8s.io/v1:ClusterRole"
 NETWORK = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
@@ -287,3 +290,29 @@ def test_changed_files_that_pods_read_are_asked_about() -> None:
     other = planned(MAP, {"data": {**data, "contract.json": {"fabric": {"mtu": 1}}}})
     assert not said([old], [same])
     assert said([old], [other]) == ["ask jobs: says otherwise: contract.json.fabric.mtu"]
+
+
+PARTS = ("metadata", "spec", "data", "stringData", "rules", "subjects", "roleRef", "webhooks")
+
+
+@pytest.mark.parametrize("kind", sorted({*BY_KIND, *BY_ADDED}))
+def test_unknown_part_is_no_traceback(kind: str) -> None:
+    type_ = f"kubernetes:x/v1:{kind}"
+    for part in PARTS:
+        old, new = ({part: UNKNOWN, "other": n} for n in (1, 2))
+        said([planned(type_, old)], [planned(type_, new)])
+        said([], [planned(type_, old)])
+
+
+@pytest.mark.parametrize(
+    ("type_", "inputs", "part"),
+    [
+        (NETWORK, {"spec": UNKNOWN}, "spec"),
+        (NETWORK, {"spec": {"ingress": UNKNOWN}}, "spec.ingress"),
+        (RBAC, {"rules": UNKNOWN}, "rules"),
+        (HOOK, {"webhooks": [UNKNOWN]}, "webhooks"),
+    ],
+)
+def test_unknown_part_is_unjudged(type_: str, inputs: dict[str, Any], part: str) -> None:
+    text = f"unjudged judges: could not be judged: not known before the update: {part}"
+    assert text in said([], [planned(type_, inputs)])
