@@ -150,3 +150,5 @@ def lines(stack: str, changes: Sequence[Change]) -> Iterator[str]:
     if changes:
         lost = sum(change.change in LOSING for change in changes)
         yield f"  {lost or 'none'} deleted or replaced" + ("; read each" if lost else "")
+        if any(c.kind == "ClusterTrainingRuntime" and c.change == "changed" for c in changes):
+            yield "  let TrainJobs of changed runtimes end first, or `railhead restart` each after"

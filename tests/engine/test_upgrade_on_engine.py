@@ -35,9 +35,10 @@ def test_an_upgrade_is_reported_before_it_changes_anything(tmp_path: Path) -> No
     project = earlier("lab", tmp_path)
     done = upgraded(project)
     assert done.returncode == ExitCode.OK
-    first, *changes, last = done.stdout.splitlines()
+    first, *changes, last, jobs = done.stdout.splitlines()
     assert first == f"lab: Railhead {__version__} changes {len(changes)} resources"
     assert last.strip() == "none deleted or replaced"
+    assert jobs.startswith("  let TrainJobs of changed runtimes end first"), "it limits memory"
     assert "  changed  Release lab-kueue-release: values" in changes
     assert any(line.startswith("  new      Deployment railhead-gate/") for line in changes)
     assert not project.entries(), "it made something"

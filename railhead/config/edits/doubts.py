@@ -11,7 +11,7 @@ from railhead.contract import ClusterContract
 
 def doubts(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
     """Yield one sentence each."""
-    for finds in (_unsaid, _below, _fewer, _shares, _held, _mounts, _datasets, _priorities):
+    for finds in (_unsaid, _below, _fewer, _shares, _held, _pods, _mounts, _datasets, _priorities):
         yield from finds(before, after)
 
 
@@ -79,6 +79,34 @@ def _held(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
             yield (
                 f"runtime {runtime.name}: goes once no TrainJob names it, ended ones too, and "
                 "`pulumi up` waits for that: delete those jobs first, or keep the runtime"
+            )
+
+
+# Of a suspended job's pods JobSet lets these change (v0.10.1, pkg/webhooks/jobset_webhook.go,
+# ValidateUpdate).
+_PLACING = frozenset({"nodeSelector", "tolerations", "schedulingGates"})
+# Those of an admitted job Kueue compares (v0.16.2, pkg/util/equality/podset.go).
+_ADMITTED = frozenset({"containers", "initContainers"})
+
+
+def _pods(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
+    """Yield runtimes whose pods change below jobs that have not ended.
+
+    Kueue and Trainer read a job's runtime as it is now: Kueue deletes the Workload of a job that
+    differs from it (pkg/controller/jobframework/reconciler.go, ensureOneWorkload), and Trainer
+    cannot change the JobSet of one that waits (v2.1.0, pkg/runtime/framework/plugins/jobset).
+    """
+    now = {runtime.name: runtime.pod.get("spec") or {} for runtime in after.runtimes}
+    for runtime in before.runtimes:
+        was = runtime.pod.get("spec") or {}
+        new = now.get(runtime.name, was)
+        moved = {key for key in {*was, *new} if was.get(key) != new.get(key)} - _PLACING
+        if was and moved:
+            lost = ", and those that run lose their admission while their pods go on"
+            yield (
+                f"runtime {runtime.name}: its pods change: TrainJobs of it that wait get none"
+                f"{lost if moved & _ADMITTED else ''}: let them end first, or `railhead restart` "
+                "each afterwards"
             )
 
 

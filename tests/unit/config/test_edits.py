@@ -141,7 +141,8 @@ def test_losing_edit_stops_until_each_object_is_named(name: str) -> None:
     other = [{**e, "name": f"{e['name']}x"} for e in entries]
     with pytest.raises(RefusedError):
         held(change, *other)
-    assert held(change, *entries) == ""
+    warnings = held(change, *entries).splitlines()
+    assert all("its pods change: TrainJobs of it that wait get none" in line for line in warnings)
 
 
 def test_impossible_edits_are_refused_despite_entries() -> None:
@@ -612,6 +613,11 @@ WARNED: dict[str, tuple[str, Change, str]] = {
         "gcp-a3-mega",
         lambda raw: raw["pools"][1].update(nodes=2),
         "pool h100-burst: 2 nodes in place of 4",
+    ),
+    "pods of a runtime": (
+        "onprem-ib-sriov",
+        lambda raw: raw["runtimes"][0].update(memory="1000Gi"),
+        "wait get none, and those that run lose their admission while their pods go on",
     ),
     "another path": (
         "aws-p5-prod",
