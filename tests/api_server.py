@@ -143,12 +143,10 @@ class Server:
 
     def guard(self, name: str, guard: Guard) -> None:
         """Apply a guard's policy and its bindings."""
-        for kind, specs in zip(POLICIES, ({name: guard.policy}, guard.bound(name)), strict=True):
-            for called, spec in specs.items():
-                metadata = {"name": called}
-                self.apply(
-                    {"apiVersion": ADMISSION, "kind": kind, "metadata": metadata, "spec": spec}
-                )
+        policy, binding = POLICIES
+        self.apply(_named(policy, name, guard.policy))
+        for called, spec in guard.bound(name).items():
+            self.apply(_named(binding, called, spec))
 
     def define(self, bodies: Iterable[dict[str, Any]]) -> None:
         """Apply definitions of custom resources, and wait until they are served."""
@@ -219,9 +217,12 @@ class Server:
         return True
 
 
+def _named(kind: str, name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": ADMISSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
 def _sentinel(name: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """Return a policy that refuses one ConfigMap by its name, its binding, and that ConfigMap."""
-    kind = {"apiVersion": ADMISSION}
     rule = {
         "apiGroups": [""],
         "apiVersions": ["v1"],
@@ -229,22 +230,14 @@ def _sentinel(name: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]
         "resources": ["configmaps"],
     }
     policy = {
-        "kind": POLICIES[0],
-        "metadata": {"name": name},
-        "spec": {
-            "failurePolicy": "Fail",
-            "matchConstraints": {"resourceRules": [rule]},
-            "validations": [{"expression": f"object.metadata.name != '{name}'"}],
-        },
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": f"object.metadata.name != '{name}'"}],
     }
-    binding = {
-        "kind": POLICIES[1],
-        "metadata": {"name": name},
-        "spec": {"policyName": name, "validationActions": ["Deny"]},
-    }
+    binding = {"policyName": name, "validationActions": ["Deny"]}
     metadata = {"name": name, "namespace": "default"}
     probe = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
-    return kind | policy, kind | binding, probe
+    return _named(POLICIES[0], name, policy), _named(POLICIES[1], name, binding), probe
 
 
 def _found(name: str) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 
 from railhead.catalog.versions import Image
@@ -66,6 +65,7 @@ class NodePlugin:
         injector: whether nodes need GKE's device injector for the sidecar.
         libraries: files below /home/kubernetes/bin of a node that has it.
         apertures: how many NICs' apertures a node that has it binds below /dev/aperture_devices.
+        revision: of ``script`` and ``prepare``; raised when they leave other files than before.
         source: where it was read.
     """
 
@@ -80,6 +80,7 @@ class NodePlugin:
     injector: bool
     libraries: tuple[str, ...]
     apertures: int = 0
+    revision: int = 1
     source: str
 
     def __post_init__(self) -> None:
@@ -92,10 +93,11 @@ class NodePlugin:
 
     @property
     def release(self) -> str:
-        """Version and scripts, as a node that has the plugin keeps them: ``v1.0.16-0123abcd``.
+        """Version and scripts, as nodes that have the plugin keep them: ``v1.0.16``, ``v1.0.16-2``.
 
-        Nodes that another script prepared have other libraries of the same version, and ranks of a
-        gang on both would not meet.
+        Nodes that another revision prepared have other libraries of the same version, and ranks of
+        a gang on both would not meet. The first is the version alone, which nodes have from before
+        there were revisions: they need no second installation.
         """
-        scripts = hashlib.sha256(f"{self.prepare}\0{self.script}".encode())
-        return f"{self.qualified.plugin}-{scripts.hexdigest()[:8]}"
+        later = f"-{self.revision}" if self.revision > 1 else ""
+        return f"{self.qualified.plugin}{later}"

@@ -221,8 +221,10 @@ def stack_objects_policy(cluster: Cluster) -> dict[str, Any]:
         "matchConditions": [
             {
                 "name": "kept",
-                "expression": f"request.name in {cel.strings(KEPT)}"
-                f" || object != null && object.metadata.name in {cel.strings(KEPT)}",
+                # Not by request.name, which a request that deletes several objects does not have
+                # (apiserver v0.35.8, pkg/endpoints/handlers/delete.go, DeleteCollection).
+                "expression": "(object == null ? oldObject : object).metadata.name in "
+                f"{cel.strings(KEPT)}",
             },
             {"name": "no-controller", "expression": f"!{controllers(cluster)}"},
         ],

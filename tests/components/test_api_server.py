@@ -15,6 +15,7 @@ import pytest
 
 from railhead import config
 from railhead.base.names import SINGLE_NODE_LABEL
+from railhead.kube.errors import ApiError
 from railhead.lab.engine.provider.client import KubeClient
 from railhead.resolve.retention import cron_jobs
 from tests import crds
@@ -549,6 +550,27 @@ def _may_be_updated(applied: Server) -> None:
     assert "numNodes is fixed" in patch({"spec": {"trainer": {"numNodes": None}}}), "it is 1 then"
     assert patch({"spec": {"trainer": {"image": "other"}}}) == ""
     assert "set the label" in patch({"metadata": {"labels": None}})
+
+
+def test_deletion_of_several_config_maps_is_judged_for_each(applied: Server) -> None:
+    """Send the request, which has no name, with the right that Kubernetes' own `edit` gives."""
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"}
+    applied.apply(
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": "editors", "namespace": "training"},
+            "roleRef": role,
+            "subjects": [{"kind": "Group", "name": "editors", "apiGroup": role["apiGroup"]}],
+        }
+    )
+    editor, maps = applied.be("ada", "editors"), "/api/v1/namespaces/training/configmaps"
+    with pytest.raises(ApiError, match="every job here depends on this ConfigMap"):
+        editor.request("DELETE", maps, query={"dryRun": "All"})
+    labels = {"labels": {"app": "ada"}}
+    own = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ada", **labels}}
+    editor.request("POST", maps, body=own)
+    editor.request("DELETE", maps, query={"labelSelector": "app=ada"})
 
 
 def allowed(server: Server, verb: str, resource: str, *more: str, groups: tuple[str, ...]) -> bool:

@@ -63,6 +63,8 @@ cp -r --remove-destination /var/lib/tcpx/lib64/. /usr/local/nvidia/lib64
     ),
     injector=True,
     libraries=("nvidia/lib64/libnccl-net.so",),
+    # The first left an NCCL.
+    revision=2,
     source="container-engine-accelerators, gpudirect-tcpx/nccl-tcpx-installer.yaml; v3.1.12 and "
     "not `latest`, which is of 2023",
 )
