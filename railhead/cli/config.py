@@ -271,6 +271,28 @@ def verify(
 
 
 @app.command()
+def guards(stack: Stack) -> None:
+    """Print a stack's guards as YAML: its ValidatingAdmissionPolicies and their bindings.
+
+    They are what `pulumi up` makes, for a reader, for `kubectl apply --dry-run=server`, and for a
+    comparison of two versions. They know the stack's queues, runtimes and fabric, so those of one
+    stack are not another's.
+
+    Example: [bold]railhead config guards lab[/bold]
+    """
+    import yaml
+
+    from railhead import config
+    from railhead.config.files import stack_file
+    from railhead.resolve.cluster import resolve
+    from railhead.resolve.made import manifests
+
+    resolved = resolve(config.load(stack_file(stack)))
+    objects = manifests({**resolved.guards, **resolved.ending})
+    typer.echo(yaml.safe_dump_all(objects, sort_keys=False, width=1000), nl=False)
+
+
+@app.command()
 def schema(
     contract: Annotated[
         bool,

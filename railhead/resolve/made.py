@@ -88,6 +88,12 @@ def made(
     )
 
 
+def manifests(guards: Mapping[str, Guard]) -> Iterator[dict[str, Any]]:
+    """Yield each guard's policy and then its bindings as whole objects, as `kubectl` takes them."""
+    for kind, body in _guards(guards):
+        yield {"apiVersion": _ADMISSION, "kind": kind, **body}
+
+
 def _guards(guards: Mapping[str, Guard]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for name, guard in guards.items():
         yield "ValidatingAdmissionPolicy", _named(name, guard.policy)

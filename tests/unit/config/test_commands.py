@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +20,7 @@ from railhead.config.schema import FILE, MODELINE, stack_schema
 from railhead.fabric.modes import MODES
 from railhead.machines import MACHINES
 from railhead.platform.registry import PLATFORMS
+from railhead.resolve.cluster import resolve
 
 REPO = Path(__file__).resolve().parents[3]
 STACKS = sorted((REPO / "stacks").glob("Pulumi.*.yaml"))
@@ -305,3 +307,25 @@ def test_every_stack_names_its_schema(file: Path) -> None:
     first = file.read_text().splitlines()[0]
     assert first == MODELINE
     assert (file.parent / first.partition("$schema=")[2]).samefile(REPO / FILE)
+
+
+def test_guards_are_printed_as_the_stack_makes_them(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "guards", "onprem-roce-shared")
+    objects = list(yaml.safe_load_all(out))
+    resolved = resolve(load(REPO / "stacks" / "Pulumi.onprem-roce-shared.yaml"))
+    wanted = {**resolved.guards, **resolved.ending}
+    specs = {
+        kind: {o["metadata"]["name"]: o["spec"] for o in objects if o["kind"] == kind}
+        for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+    }
+    assert code == ExitCode.OK
+    assert {o["apiVersion"] for o in objects} == {"admissionregistration.k8s.io/v1"}
+    assert specs["ValidatingAdmissionPolicy"] == {n: g.policy for n, g in wanted.items()}
+    bindings = {name: spec for n, g in wanted.items() for name, spec in g.bound(n).items()}
+    assert specs["ValidatingAdmissionPolicyBinding"] == bindings
+    # As the page of the rules says of each that has guards.
+    page = (REPO / "docs/reviewing.md").read_text()
+    column = [row.rpartition(" | ")[2] for row in page.splitlines() if row.startswith("| `")]
+    named = {name for cell in column for name in re.findall(r"`(railhead-[\w-]+)`", cell)}
+    assert len(named) > 4
+    assert named <= set(wanted)
