@@ -224,7 +224,7 @@ def fabric(case: Case) -> dict[str, Any]:
     if case.mode == "provider-native":
         return raw | {"resource": "rdma/ib", "per_pod": 1, "hcas": hcas}
     if case.mode == "dranet":
-        own = {"selector": 'device.attributes["dra.net"].rdmaDevice.startsWith("mlx5_")'}
+        own = {"selector": 'device.attributes["dra.net"].ifName.startsWith("ens")'}
         picked = own if case.fabric in ("roce", "infiniband") else {}
         return raw | {"driver": "managed" if case.platform == "gcp" else "install"} | picked
     return raw

@@ -199,7 +199,7 @@ def _ipoib(cluster: dict[str, Any], platform: dict[str, Any], pool: dict[str, An
 
 
 def _dranet(cluster: dict[str, Any], platform: dict[str, Any], pool: dict[str, Any]) -> None:
-    selector = 'device.attributes["dra.net"].rdmaDevice.startsWith("mlx5_")'
+    selector = 'device.attributes["dra.net"].ifName.startsWith("ibp")'
     cluster["fabric"] = {
         "kind": "infiniband",
         "mode": "dranet",

@@ -17,6 +17,8 @@ _TEST = "container-engine-accelerators, gpudirect-rdma/nccl-test-managed-rdma.ya
 _GKE = frozenset({"gcp-rdma"})
 # Fabrics of a site's own, whose nodes also have other RDMA NICs.
 _SITES = frozenset({"roce", "infiniband"})
+_INTERFACE = 'device.attributes["dra.net"].ifName'
+_DEVICE = 'device.attributes["dra.net"].rdmaDevice'
 # GKE's managed DRANET brings this class for the RDMA NICs of A3 Ultra and newer.
 MANAGED_CLASS = "mrdma.google.com"
 OWN_CLASS = "railhead-rdma"
@@ -70,18 +72,30 @@ class DranetFabric(BaseFabric):
         """Return the checks, one of which demands a selector for the fabric's NICs."""
         return (*super().checks(), self._picked)
 
-    def _picked(self, site: FabricSite) -> Iterator[Problem]:
-        """Yield a problem without a selector: dranet publishes almost every RDMA NIC of a node."""
-        if self.driver == "managed" or self.selector is not None or self.kind not in _SITES:
+    def _picked(self, _: FabricSite) -> Iterator[Problem]:
+        """Yield a problem without a selector: dranet publishes almost every RDMA NIC of a node.
+
+        An expression that reads an attribute which a device has not ends the claim's allocation,
+        and dranet v1.4.0 says ``rdmaDevice`` only of NICs without a network interface
+        (pkg/inventory/db.go, addRDMAAttributes).
+        """
+        if self.driver == "managed" or self.kind not in _SITES:
             return
-        known = next((pool.machine.hcas for pool in site.pools if pool.machine.hcas), ())
-        names = ", ".join(f'"{name}"' for name in known or ("mlx5_0", "mlx5_1"))
-        yield (
-            "fabric.selector",
-            "is missing: a pod would get whichever RDMA NICs are free, and take storage's or "
-            "management's from the node; list the training fabric's, such as "
-            f"'device.attributes[\"dra.net\"].rdmaDevice in [{names}]'",
-        )
+        example = f'has({_INTERFACE}) && {_INTERFACE} in ["ens1f0np0", "ens2f0np0"]'
+        if self.selector is None:
+            yield (
+                "fabric.selector",
+                "is missing: a pod would get whichever RDMA NICs are free, and take storage's or "
+                "management's from the node; list the interfaces of the training fabric, such as "
+                f"{example}",
+            )
+        elif _DEVICE in self.selector and f"has({_DEVICE})" not in self.selector:
+            yield (
+                "fabric.selector",
+                f"reads {_DEVICE}, which dranet says only of NICs without a network interface: at "
+                "any other the scheduler ends the allocation with an error, and no pod starts; "
+                f"list interfaces, such as {example}",
+            )
 
     def addons(self) -> tuple[str, ...]:
         """Return the driver, if the stack installs it."""

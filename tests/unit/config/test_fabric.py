@@ -360,4 +360,9 @@ def test_a_claim_says_which_nics_are_the_fabrics() -> None:
     del raw["fabric"]["selector"]
     text = mistakes(raw)
     assert "x: fabric.selector: is missing" in text
-    assert 'rdmaDevice in ["mlx5_0", "mlx5_3"' in text
+    assert 'ifName in ["ens1f0np0"' in text
+    device = 'device.attributes["dra.net"].rdmaDevice'
+    raw["fabric"]["selector"] = f'{device} in ["mlx5_0"]'
+    assert f"x: fabric.selector: reads {device}, which dranet says only of NICs" in mistakes(raw)
+    raw["fabric"]["selector"] = f'has({device}) && {device} in ["mlx5_0"]'
+    parse(raw, where="x")
