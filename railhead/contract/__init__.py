@@ -317,14 +317,16 @@ class Made(_Model):
 
     ``pools`` and ``storage`` are by name, the latter the storage class'; ``system`` is the
     controllers' nodes. ``protected`` says whether the engine refuses to delete or replace them,
-    None if it makes none. ``addons`` are those of the catalogue that it installed. Empty if an
-    older stack did not say.
+    None if it makes none. ``addons`` are those of the catalogue that it installed.
+    ``finished_days`` is how long finished jobs' pods stay, None for ever. Empty if an older stack
+    did not say.
     """
 
     cluster: MadeWith = MadeWith()
     system: MadeWith = MadeWith()
     protected: bool | None = None
     addons: tuple[str, ...] = ()
+    finished_days: Positive | None = None
     pools: dict[str, MadeWith] = Field(default_factory=dict)
     storage: dict[str, MadeWith] = Field(default_factory=dict)
 

@@ -130,7 +130,8 @@ def _made(cluster: Cluster) -> contract.Made:
         nodes = made["pools"].setdefault(pool.name, {})
         nodes["fixed"] = {**nodes.get("fixed", {}), **by_fabric}
     installed = dict.fromkeys((*addons(cluster), *platform.addons(cluster)))
-    return contract.Made.model_validate({**made, "addons": tuple(installed)})
+    own = {"addons": tuple(installed), "finished_days": cluster.finished_days}
+    return contract.Made.model_validate(made | own)
 
 
 def _fabric(cluster: Cluster) -> contract.Fabric:

@@ -11,7 +11,8 @@ from railhead.contract import ClusterContract
 
 def doubts(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
     """Yield one sentence each."""
-    for finds in (_unsaid, _below, _fewer, _shares, _held, _pods, _mounts, _datasets, _priorities):
+    rows = (_unsaid, _below, _fewer, _shares, _held, _pods, _kept, _mounts, _datasets, _priorities)
+    for finds in rows:
         yield from finds(before, after)
 
 
@@ -108,6 +109,22 @@ def _pods(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
                 f"{lost if moved & _ADMITTED else ''}: let them end first, or `railhead restart` "
                 "each afterwards"
             )
+
+
+def _kept(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
+    """Yield another time that finished jobs' pods stay, which is part of each JobSet's Jobs.
+
+    JobSet lets nothing of them change but what places pods (:data:`_PLACING`), not even together
+    with ``suspend``, and Kueue waits for a preempted TrainJob's pods to be gone (v0.16.2,
+    pkg/controller/jobs/trainjob/trainjob_controller.go, Stop).
+    """
+    was, new = before.made.finished_days, after.made.finished_days
+    if new != was:
+        yield (
+            f"finished_days: {new or 'null'} in place of {was or 'null'}: TrainJobs that wait get "
+            "no pods, and those that run cannot be preempted: let them end first, or `railhead "
+            "restart` each afterwards"
+        )
 
 
 def _mounts(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
