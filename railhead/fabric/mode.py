@@ -84,7 +84,7 @@ class Mode:
         operators: the operators that it needs in the cluster.
         hcas: whether the pod sees RDMA devices that are not its own, so that NCCL needs the list.
         moves: whether a NIC disappears from the node while a pod uses it: the interface moves,
-            and with it the RDMA device if the node's RDMA namespaces are exclusive.
+            and with it the RDMA device if its plugin moves that too.
         whole_nodes: whether a pod takes every NIC of its node, and so must take every GPU.
         hugepages_mib: 2 MiB huge pages a pod requests for each NIC it gets, in MiB.
         host_network: why pods must be in the node's network namespace, or None.

@@ -139,6 +139,14 @@ class TestExpectation:
                 (f"ens{i}np0", (f"eth{i}",)) for i in range(8)
             ]
 
+    def test_whole_nics_leave_rdma_devices_behind(self) -> None:
+        rails = [
+            {"name": f"rail-{i}", "pf_names": [f"ens{i}np0"], "pci_addresses": [f"0000:{i}b:00.0"]}
+            for i in range(8)
+        ]
+        cluster = onprem({"kind": "roce", "mode": "host-device", "rails": rails})
+        assert expectation(cluster, cluster.pools[0]).rdma_netns == "shared"
+
     def test_the_site_says_what_only_it_knows(self) -> None:
         gate = {"gpudirect": "none", "priority": 5, "ecn": False}
         cluster = onprem(roce(), gate=gate)

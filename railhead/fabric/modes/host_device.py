@@ -69,6 +69,15 @@ class HostDeviceFabric(RailDevices):
         """Return one resource per rail, if a device plugin hands NICs out."""
         return super().device_names(device) if self.resources else ()
 
+    @property
+    def rdma_netns(self) -> str | None:
+        """``shared``: the CNI plugin moves the interface alone, and the RDMA device must be seen.
+
+        Only the `rdma` plugin moves one (rdma-cni v1.6.0), which no `host-device` network has
+        (network-operator v26.4.1, manifests/state-hostdevice-network).
+        """
+        return "shared"
+
     def pods_at_once(self, most: int) -> int:  # noqa: ARG002 - whatever the GPUs would let
         """Return 1 unless the stack says more: a whole NIC is in one pod at a time."""
         return self.pods_per_node or 1
