@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pulumi
-from pulumi_aws import efs, fsx
+from pulumi_aws import efs, fsx, vpc
 
 from railhead.base.names import physical_name
 from railhead.components.aws.identity import policy
@@ -88,6 +88,21 @@ class Lustre(pulumi.ComponentResource):
             ),
             opts=pulumi.ResourceOptions(parent=self),
         )
+        # Servers call clients back for locks, and connect to them when a connection broke (FSx
+        # user guide, limit-access-security-groups: rules of the client's group).
+        callbacks = [
+            vpc.SecurityGroupIngressRule(
+                f"{name}-callbacks-{first}",
+                security_group_id=args.nodes,
+                referenced_security_group_id=access.group.id,
+                ip_protocol="tcp",
+                from_port=first,
+                to_port=last,
+                description="Lustre from its servers",
+                opts=pulumi.ResourceOptions(parent=self),
+            )
+            for first, last in LUSTRE_PORTS
+        ]
         # Its servers' EFA interfaces are in the fabric's group, or nothing passes.
         groups: list[StorageSecurityGroup | EfaSecurityGroup] = [access]
         if wanted.efa:
@@ -115,7 +130,7 @@ class Lustre(pulumi.ComponentResource):
                 protect=args.deletion_protection,
                 # EFA fixes it at creation; the provider would ask FSx to change it.
                 replace_on_changes=["perUnitStorageThroughput"] if wanted.efa else [],
-                depends_on=[rule for group in groups for rule in group.ready],
+                depends_on=[*callbacks, *[rule for group in groups for rule in group.ready]],
                 # Not the provider's 30 minutes (terraform-provider-aws, lustre_file_system.go): a
                 # last backup of tens of TiB comes before the file system goes.
                 custom_timeouts=pulumi.CustomTimeouts(create="2h", update="6h", delete="12h"),

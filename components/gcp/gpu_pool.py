@@ -123,8 +123,12 @@ class GpuPool(pulumi.ComponentResource):
             },
             # A node of flex-start is not to be had again, so it is not repaired by another.
             management={"auto_repair": flex is None, "auto_upgrade": True},
-            # A reservation has no node to spare: one is taken away before one is added.
-            upgrade_settings={"strategy": "SURGE", "max_surge": 0, "max_unavailable": 1},
+            # A reservation has no node to spare: one is taken away before one is added. On
+            # flex-start GKE sets SHORT_LIVED, which the provider does not accept, and any other
+            # is a change at every `up` (crossplane-contrib/provider-upjet-gcp, issue 1028).
+            upgrade_settings=None
+            if flex is not None
+            else {"strategy": "SURGE", "max_surge": 0, "max_unavailable": 1},
             placement_policy=self._placement(name, args),
             queued_provisioning={"enabled": True} if flex is not None and flex.queued else None,
             network_config=_network_config(args),

@@ -519,6 +519,17 @@ class TestSecurityGroups:
                 (first, last, peer) for first, last in ((988, 988), (1018, 1023)) for peer in peers
             }
 
+    def test_lustre_servers_may_call_clients_back(self, prod: Recording, modest: Recording) -> None:
+        for recording, stack in ((prod, "p5-prod"), (modest, "modest")):
+            group = named(recording, "aws:ec2/securityGroup:SecurityGroup", "lustre-access-group")
+            rules = {
+                (r.inputs["fromPort"], r.inputs["toPort"])
+                for r in recording.of_type(INGRESS)
+                if r.inputs.get("referencedSecurityGroupId") == f"{group.name}-id"
+                and r.inputs["securityGroupId"] == "sg-0c1c1c1c1c1c1c1c1"
+            }
+            assert rules == {(988, 988), (1018, 1023)}, stack
+
 
 class TestNodePools:
     def test_the_group_is_in_the_reservations_zone_and_no_other(self, prod: Recording) -> None:

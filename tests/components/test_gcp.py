@@ -441,6 +441,7 @@ def test_flex_start_takes_nodes_when_gangs_wait() -> None:
     assert config["maxRunDuration"] == "3600s"
     assert config["reservationAffinity"] == {"consumeReservationType": "NO_RESERVATION"}
     assert pool.ignore_changes == {"initialNodeCount", "nodeCount"}
+    assert "upgradeSettings" not in pool.inputs, "GKE's own, SHORT_LIVED, would differ for ever"
 
 
 def test_a_gang_asks_for_the_nodes_of_flex_start() -> None:
