@@ -40,6 +40,13 @@ _FAMILIES = {
     "nvidia-gb200": "NVIDIA_GB200",
 }
 _BY_FAMILY = "compute.googleapis.com/gpus_per_gpu_family"
+# Type of a boot disk -> the quota of the region that it draws (terraform-google-kubernetes-engine,
+# issue 1795; Compute Engine API, Quota.metric).
+_DISKS = {
+    "pd-balanced": "SSD_TOTAL_GB",
+    "pd-ssd": "SSD_TOTAL_GB",
+    "hyperdisk-balanced": "HDB_TOTAL_GB",
+}
 # Resource Manager's limit of a call (projects.testIamPermissions).
 _PERMISSIONS_AT_ONCE = 100
 _ALWAYS = ("compute", "container", "iam", "cloudresourcemanager")
@@ -158,17 +165,28 @@ def permissions(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
 
 
 def quota(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
-    """Compare the quotas of GPUs with what pools without a reservation add."""
+    """Compare quotas with the GPUs that no reservation holds, and with the nodes' boot disks."""
     on_demand = _gpus(cluster, OnDemand)
     if on_demand:
         yield from _by_family(google, cluster, on_demand)
+    region = _compute(google, cluster, f"/regions/{cluster.platform.region}") or {}
+    quotas = {row["metric"]: row for row in region.get("quotas", ())}
     # Flex-start draws the preemptible quota too.
-    preemptible = _gpus(cluster, Spot, FlexStart)
-    if preemptible:
-        region = _compute(google, cluster, f"/regions/{cluster.platform.region}") or {}
-        quotas = {row["metric"]: row for row in region.get("quotas", ())}
-        for family, need in preemptible.items():
-            yield _room(f"PREEMPTIBLE_{family}_GPUS", quotas, need)
+    for family, need in _gpus(cluster, Spot, FlexStart).items():
+        yield _room(f"PREEMPTIBLE_{family}_GPUS", quotas, need)
+    for metric, need in _boot_disks(cluster).items():
+        yield _room(metric, quotas, need)
+
+
+def _boot_disks(cluster: GcpCluster) -> dict[str, int]:
+    """Return quota -> GB of all nodes' boot disks; no reservation holds them."""
+    system = cluster.platform.system_pool
+    # GKE's default of most machines without GPUs is pd-balanced.
+    need = {_DISKS["pd-balanced"]: system.max_nodes * system.disk_size_gb}
+    for pool in cluster.pools:
+        metric = _DISKS[pool.disk_type or GKE_MACHINES[pool.instance_type].boot_disks[0]]
+        need[metric] = need.get(metric, 0) + pool.nodes * pool.disk_size_gb
+    return need
 
 
 def _gpus(cluster: GcpCluster, *kinds: type) -> dict[str, int]:

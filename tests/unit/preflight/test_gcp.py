@@ -218,6 +218,8 @@ def quotas(**more: tuple[int, int]) -> list[Raw]:
         "SUBNETWORKS": (175, 3),
         "FIREWALLS": (200, 3),
         "ROUTERS": (20, 1),
+        "SSD_TOTAL_GB": (4096, 500),
+        "HDB_TOTAL_GB": (4096, 0),
         **more,
     }
     return [
@@ -433,6 +435,17 @@ CASES = [
         "PREEMPTIBLE_NVIDIA_H200_GPUS: 64, 8 in use, 128 to come",
         edit=capacity("spot"),
         change=regional(ULTRA, PREEMPTIBLE_NVIDIA_H200_GPUS=(64, 8)),
+    ),
+    Case(
+        "quota",
+        "SSD_TOTAL_GB: 500, 0 in use, 3600 to come",
+        stack=MEGA,
+        change=regional(MEGA, SSD_TOTAL_GB=(500, 0), PREEMPTIBLE_NVIDIA_H100_MEGA_GPUS=(64, 0)),
+    ),
+    Case(
+        "quota",
+        "HDB_TOTAL_GB: 2000, 0 in use, 3200 to come",
+        change=regional(ULTRA, HDB_TOTAL_GB=(2000, 0)),
     ),
     Case(
         "networks",
