@@ -85,8 +85,9 @@ def _guard(api_version: str, kind: str, *validations: Mapping[str, str]) -> Guar
     """Return the guard that asks each object of a kind in the ConfigMap's own namespace."""
     return Guard(
         policy={
-            # Without Kueue or Trainer there is no job to hold anything, nor to be asked for.
-            "failurePolicy": "Ignore",
+            # A server that has just started knows no such kind for up to 30 s (apiserver v0.35.8,
+            # pkg/server/options/admission.go), and would let running jobs go.
+            "failurePolicy": "Fail",
             "matchConstraints": _DELETION,
             "variables": [_OWNERS],
             "paramKind": {"apiVersion": api_version, "kind": kind},

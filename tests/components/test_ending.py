@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -75,7 +76,7 @@ def test_running_jobs_hold_a_stack_and_ended_ones_go_with_it(server: Server) -> 
     server.apply(OWNER)
     uid = server.client.request("GET", server.path(OWNER)).body["metadata"]["uid"]
     owned = {"apiVersion": "v1", "kind": "ConfigMap", "name": JOBS_OWNER, "uid": uid}
-    assert _refusal(server) == ""
+    assert _settled(server, "") == ""
     runtime = {"runtimeRef": {"name": "torch"}}
     job = _made(server, TRAINER_API, "TrainJob", "demo", runtime, owned)
     by_kubectl = _made(server, TRAINER_API, "TrainJob", "other", runtime)
@@ -102,6 +103,16 @@ def test_running_jobs_hold_a_stack_and_ended_ones_go_with_it(server: Server) -> 
     assert _settled(server, "") == ""
     server.client.request("DELETE", server.path(OWNER))
     server.eventually_gone([job])
+
+
+def test_a_server_that_cannot_ask_refuses(server: Server) -> None:
+    """As one that has just started, and knows no job's kind yet."""
+    guard = next(iter(ending(config.parse(lab_cluster(), where="test")).values()))
+    kind = {"apiVersion": TRAINER_API, "kind": "Unknown"}
+    server.apply(OWNER)
+    with Server(server.plane) as other:
+        other.guard("unasked", replace(guard, policy={**guard.policy, "paramKind": kind}))
+        assert "failed to find resource" in _settled(server, "paramKind:")
 
 
 def _settled(server: Server, name: str) -> str:

@@ -64,10 +64,7 @@ def test_guards_deny_and_what_they_cannot_evaluate_they_deny_too(recording: Reco
         p.inputs["metadata"]["name"] for p in policies
     }
     for policy in policies:
-        # Those that ask whether jobs have ended ask nothing where no job's kind is defined.
-        ending = policy.inputs["metadata"]["name"].endswith("-ended")
-        expected = "Ignore" if ending else "Fail"
-        assert policy.inputs["spec"]["failurePolicy"] == expected, policy.name
+        assert policy.inputs["spec"]["failurePolicy"] == "Fail", policy.name
 
 
 def test_a_gang_that_does_not_start_gives_its_quota_back(recording: Recording, stack: str) -> None:
