@@ -41,6 +41,13 @@ _VCPUS: tuple[tuple[type, tuple[str, ...], tuple[str, str, str]], ...] = (
     (Spot, ("p4", "p3", "p2"), ("ec2", "L-7212CCBC", "All P4, P3 and P2 Spot Instance Requests")),
     (Spot, ("p5",), ("ec2", "L-C4BD4855", "All P5 Spot Instance Requests")),
 )
+# Of the controllers' machines, which new accounts may run few of; how their types begin.
+_STANDARD = (
+    "ec2",
+    "L-1216C47A",
+    "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances",
+)
+_STANDARD_TYPES = ("im", "is", *(f"{family}{n}" for family in "acdhimrtz" for n in range(1, 10)))
 # EKS user guide, network-reqs: zones in which a control plane cannot be.
 _NO_CONTROL_PLANE = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
 # The same page: addresses that a subnet of the control plane should have free.
@@ -182,7 +189,8 @@ def rights(cluster: AwsCluster) -> list[str]:
 
 
 def quota(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
-    """Compare the quotas of P instances with what runs and what the pools add."""
+    """Compare the quotas of vCPUs with what runs and what the pools add."""
+    yield from _system_quota(aws, cluster)
     pools = [pool for pool in cluster.pools if isinstance(pool.purchase, OnDemand | Spot)]
     for kind, types, row in _VCPUS:
         counted = [
@@ -197,6 +205,17 @@ def quota(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
             yield _room(aws, row, need, _running_vcpus(aws, types, lifecycle), "vCPUs")
     for pool in pools:
         yield unknown(f"pool {pool.name}: no quota is known here of its machines")
+
+
+def _system_quota(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
+    system = cluster.platform.system_pool
+    kind = system.instance_type
+    answer = aws.ask("ec2:DescribeInstanceTypes", InstanceTypes=[kind])
+    if answer is None or not kind.startswith(_STANDARD_TYPES):
+        yield unknown(f"system pool: no quota is known here of {kind}")
+        return
+    need = system.max_nodes * answer["InstanceTypes"][0]["VCpuInfo"]["DefaultVCpus"]
+    yield _room(aws, _STANDARD, need, _running_vcpus(aws, _STANDARD_TYPES, None), "vCPUs")
 
 
 def _running_vcpus(aws: Aws, types: tuple[str, ...], lifecycle: str | None) -> int:

@@ -98,6 +98,7 @@ def good() -> Raw:
         },
         "quotas": {
             "L-417A185B": 4000.0,
+            "L-1216C47A": 48.0,
             "L-7212CCBC": 4000.0,
             "L-C4BD4855": 4000.0,
             "L-0263D0A3": 5.0,
@@ -306,6 +307,11 @@ CASES = [
         "Running On-Demand P instances: 768 vCPUs, 0 in use, 3072 to come",
         edit=purchase("on-demand"),
         answers=quota(L_417A185B=768.0),
+    ),
+    Case(
+        "quota",
+        "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances: 5 vCPUs, 0 in use, 48",
+        answers=quota(L_1216C47A=5.0),
     ),
     Case(
         "quota",

@@ -218,7 +218,7 @@ def quotas(**more: tuple[int, int]) -> list[Raw]:
         "SUBNETWORKS": (175, 3),
         "FIREWALLS": (200, 3),
         "ROUTERS": (20, 1),
-        "SSD_TOTAL_GB": (4096, 500),
+        "SSD_TOTAL_GB": (8192, 500),
         "HDB_TOTAL_GB": (4096, 0),
         **more,
     }
