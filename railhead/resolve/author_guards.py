@@ -103,7 +103,9 @@ def job_owner_policy(cluster: Cluster) -> dict[str, Any]:
             "before it is admitted: lower replicas or parallelism",
         ),
         (
-            "dyn(object).kind != 'Secret'"
+            # The type cannot change, and the API server labels an older one at its use
+            # (kubernetes v1.35.8, pkg/serviceaccount/legacy.go).
+            "dyn(object).kind != 'Secret' || request.operation == 'UPDATE'"
             " || dyn(object).?type.orValue('') != 'kubernetes.io/service-account-token'",
             "a Secret of this type gets a token that does not end: jobs have none; remove type",
         ),

@@ -17,24 +17,15 @@ _MANAGER = "system:kube-controller-manager"
 def controllers(cluster: Cluster) -> str:
     """Return CEL that tests whether the caller is a controller, which acts for a checked user.
 
-    Those are service accounts, but for a training namespace's, which is a job's, and for those that
-    a stack's groups name, which are people's; and Kubernetes' own controllers where they have one
-    account (kube-controller-manager without ``--use-service-account-credentials``).
+    Those are service accounts, but for a training namespace's, which is a job's; and Kubernetes'
+    own controllers where they have one account (kube-controller-manager without
+    ``--use-service-account-credentials``).
     """
-    groups = {
-        *cluster.access.leads,
-        *cluster.access.viewers,
-        cluster.researchers,
-        *(g for team in cluster.teams for g in (*team.leads, *team.researchers, *team.viewers)),
-    }
-    people = sorted(
-        {f"system:serviceaccounts:{name}" for name in cluster.training_namespaces}
-        | {group for group in groups if group.startswith("system:serviceaccounts")}
-    )
+    jobs = sorted(f"system:serviceaccounts:{name}" for name in cluster.training_namespaces)
     return (
         f"(request.userInfo.username == {cel.string(_MANAGER)}"
         " || request.userInfo.username.startsWith('system:serviceaccount:')"
-        f" && !request.userInfo.groups.exists(g, g in {cel.strings(people)}))"
+        f" && !request.userInfo.groups.exists(g, g in {cel.strings(jobs)}))"
     )
 
 

@@ -389,6 +389,30 @@ def test_only_controllers_may_pass_a_priority_on(people: People) -> None:
     assert "railhead-priority" in submitted(mine, people.server, body)
 
 
+def test_the_api_server_may_label_a_token_that_was_there(people: People) -> None:
+    token = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": "older",
+            "namespace": OWN,
+            "annotations": {"kubernetes.io/service-account.name": "default"},
+        },
+        "type": "kubernetes.io/service-account-token",
+    }
+    collection = people.server.path(token, collection=True)
+    people.server.controller("kube-system", "tokens").request("POST", collection, body=token)
+    try:
+        people.server.be("system:apiserver", "system:masters").request(
+            "PATCH",
+            people.server.path(token),
+            body={"metadata": {"labels": {"kubernetes.io/legacy-token-last-used": "2026-11-26"}}},
+            content_type="application/merge-patch+json",
+        )
+    finally:
+        people.server.delete([token])
+
+
 def _pod(**spec: Any) -> dict[str, Any]:
     return {
         "apiVersion": "v1",

@@ -106,7 +106,7 @@ def test_running_jobs_hold_a_stack_and_ended_ones_go_with_it(server: Server) -> 
 
 
 def test_a_server_that_cannot_ask_refuses(server: Server) -> None:
-    """As one that has just started, and knows no job's kind yet."""
+    """One that has just started knows no job's kind yet."""
     guard = next(iter(ending(config.parse(lab_cluster(), where="test")).values()))
     kind = {"apiVersion": TRAINER_API, "kind": "Unknown"}
     server.apply(OWNER)
