@@ -106,6 +106,17 @@ class TrainingNamespace(pulumi.ComponentResource):
                 opts=pulumi.ResourceOptions(parent=self, deleted_with=goes_with),
             )
             opened.append(claims)
+        opened += [
+            kubernetes.apiextensions.CustomResource(
+                f"{name}-{domain}",
+                api_version="resource.nvidia.com/v1beta1",
+                kind="ComputeDomain",
+                metadata={"name": domain, "namespace": namespace},
+                spec=spec,
+                opts=inside,
+            )
+            for domain, spec in resolved.nvlink_domains.items()
+        ]
         policies = NetworkPolicies(
             f"{name}-network-policies",
             NetworkPoliciesArgs(namespace=namespace, traffic=args.traffic, after=[self.namespace]),

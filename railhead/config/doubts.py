@@ -140,7 +140,7 @@ def _parts(cluster: Cluster) -> Iterator[Problem]:
     operator = cluster.gpu_operator
     if operator is None:
         return
-    spans = any(machine.nvlink_domain > machine.gpus for machine in _machines(cluster).values())
+    spans = any(machine.spans_nodes for machine in _machines(cluster).values())
     if operator.compute_domains and not spans:
         yield (
             "gpu_operator.compute_domains",

@@ -21,8 +21,9 @@ def addons(cluster: Cluster) -> list[str]:
 def unserved(cluster: Cluster, minor: str) -> str:
     """Return why a Kubernetes minor, such as ``"1.36"``, is not for the stack; empty if it is."""
     combination, names = COMBINATIONS[cluster.versions], addons(cluster)
+    operator = cluster.gpu_operator
     claims = cluster.fabric.nic_claim() is not None or (
-        cluster.gpu_operator is not None and cluster.gpu_operator.allocation == "dra"
+        operator is not None and (operator.allocation == "dra" or operator.compute_domains)
     )
     if claims and _minor(minor) < _CLAIMS_SINCE:
         return (

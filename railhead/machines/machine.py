@@ -160,6 +160,11 @@ class Machine:
         return sum(nic.rate_gbps for nic in self.nics)
 
     @property
+    def spans_nodes(self) -> bool:
+        """True if its NVLink domain has GPUs of other machines too."""
+        return self.nvlink_domain > self.gpus
+
+    @property
     def hcas(self) -> tuple[str, ...]:
         """The RDMA devices of the training fabric; empty unless all are known."""
         names = tuple(nic.hca for nic in self.nics if nic.hca is not None)

@@ -12,6 +12,7 @@ from typing import Any
 from railhead.base.names import JOBS_OWNER, PRIORITY_LABEL, QUEUE_LABEL
 from railhead.catalog.versions import COMBINATIONS
 from railhead.fabric.mode import GKE_INTERFACES, NETWORKS_ANNOTATION
+from railhead.machines import MACHINES
 from railhead.model.cluster import Cluster
 from railhead.resolve import cel
 from railhead.resolve.callers import ADMINISTRATORS, controllers, no_controller
@@ -21,6 +22,7 @@ from railhead.resolve.pod_guards import FabricDemand
 from railhead.resolve.pods import PROFILE
 from railhead.resolve.rules import on, rules
 from railhead.resolve.schedulers import scheduler_of
+from railhead.resolve.wiring import NVLINK_DOMAIN, joins_nvlink
 
 # ConfigMaps of a training namespace that every job's pods read, NCCL's settings with the Python
 # that a runtime loads; that own its jobs; and Kubernetes' own with the API server's certificate.
@@ -135,19 +137,19 @@ def job_owner_policy(cluster: Cluster) -> dict[str, Any]:
 
 def _author_rules(cluster: Cluster, fabric: FabricDemand) -> list[tuple[str, str]]:
     """Return (expression, message) of ``author`` in ``rules.yaml`` on a template ``p``."""
-    operator = cluster.gpu_operator
-    # Pods join an NVLink domain by a claim on a template that the administrator's domain makes.
-    free = {"claims"} if operator and operator.compute_domains else set()
+    claimed = fabric.networks if fabric.attachment == "claim" else ()
+    if any(joins_nvlink(cluster, MACHINES[pool.instance_type]) for pool in cluster.pools):
+        claimed = (*claimed, NVLINK_DOMAIN)
     key = GKE_INTERFACES if fabric.attachment == "gke" else NETWORKS_ANNOTATION
     scheduler = scheduler_of(cluster)
     binds = () if scheduler.workloads else (scheduler.name,)
     more = {
         "schedulers": cel.strings(("default-scheduler", *binds)),
-        "claimTemplates": cel.strings(fabric.networks if fabric.attachment == "claim" else ()),
+        "claimTemplates": cel.strings(claimed),
         "networksKey": cel.string(key),
         "networksValues": cel.strings([fabric.annotations.get(key, "")]),
     }
-    listed = [rule for rule in rules().author if rule.name not in free]
+    listed = list(rules().author)
     if names := logins(cluster):
         listed += rules().logins
         more["logins"] = cel.strings(names)

@@ -399,11 +399,11 @@ def _launcher_rules(
 
 def _resources_rule(cluster: Cluster, runtimes: Sequence[ResolvedRuntime]) -> dict[str, str]:
     """Return the rule for the resources that a job may set."""
-    if any(runtime.wired.claim is not None for runtime in runtimes):
+    if any(runtime.wired.claims for runtime in runtimes):
         return {
             "expression": "!variables.replaced",
             "message": "spec.trainer.resourcesPerNode replaces the runtime's resources as a whole, "
-            "and with them the claim of its NICs: leave it out, or name a runtime of another size",
+            "and with them its claims: leave it out, or name a runtime of another size",
         }
     devices, on_cpus = _devices(runtimes), scheduler_of(cluster).on_cpus
     gpus = _once(runtime.machine.gpu_resource for runtime in runtimes)

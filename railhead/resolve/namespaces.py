@@ -19,7 +19,7 @@ from railhead.resolve.fences import Fences, fences
 from railhead.resolve.retention import cron_jobs
 from railhead.resolve.runtimes import ResolvedRuntime, python_key
 from railhead.resolve.schedulers import scheduler_of
-from railhead.resolve.wiring import claim_of, share, wiring
+from railhead.resolve.wiring import NVLINK_DOMAIN, claim_of, joins_nvlink, share, wiring
 
 # Programs that launch starts before a job's command, in pods that mount claims.
 _PROGRAMS = "railhead.launch.programs"
@@ -33,6 +33,7 @@ class Namespace:
 
     Args:
         nic_claims: ResourceClaimTemplates that a runtime, or a whole node, asks for.
+        nvlink_domains: ComputeDomains, by which pods reach GPU memory of other nodes over NVLink.
         nccl_profile: files of the fabric's NCCL settings (:func:`nccl_profile`), those that the
             Python of a runtime's pods loads, and the programs that start jobs' commands.
         checkpoints: ReadWriteMany claims that every pod of a gang mounts, on every node.
@@ -45,6 +46,7 @@ class Namespace:
 
     name: str
     nic_claims: Mapping[str, Mapping[str, Any]]
+    nvlink_domains: Mapping[str, Mapping[str, Any]]
     nccl_profile: Mapping[str, str]
     checkpoints: Mapping[str, Mapping[str, Any]]
     retention: Mapping[str, Mapping[str, Any]]
@@ -68,6 +70,7 @@ def namespaces(cluster: Cluster, runtimes: Sequence[ResolvedRuntime]) -> tuple[N
         Namespace(
             name=name,
             nic_claims=claims,
+            nvlink_domains=nvlink_domains(cluster),
             nccl_profile=profile,
             checkpoints={
                 checkpoint.claim_name: {
@@ -111,6 +114,20 @@ def nic_claims(cluster: Cluster, runtimes: Sequence[ResolvedRuntime]) -> dict[st
     sizes |= {share(MACHINES[pool.instance_type], None) for pool in cluster.pools}
     templates = {str(claim_of(cluster, nics)): _template(asked, nics) for nics in sorted(sizes)}
     return dict(sorted(templates.items()))
+
+
+def nvlink_domains(cluster: Cluster) -> dict[str, dict[str, Any]]:
+    """Return name -> spec of a namespace's ComputeDomain, where nodes share NVLink; or nothing.
+
+    One for all jobs of the namespace: a TrainJob cannot name a claim of its own (trainer v2.1.0 and
+    v2.2.0, trainjob_types.go). Its daemons join by rack, only on nodes where a pod claims it, and
+    leave a node with the pod; 0 nodes starts pods one by one, as ranks wait for each other anyway
+    (dra-driver-nvidia-gpu v0.4.0, api/nvidia.com/resource/v1beta1).
+    """
+    if not any(joins_nvlink(cluster, MACHINES[pool.instance_type]) for pool in cluster.pools):
+        return {}
+    channel = {"resourceClaimTemplate": {"name": NVLINK_DOMAIN}}
+    return {NVLINK_DOMAIN: {"numNodes": 0, "channel": channel}}
 
 
 def _template(asked: NicClaim, nics: int) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from railhead.model.pod_security import BASELINE_CAPABILITIES
 from railhead.resolve import cel
 from railhead.resolve.daemons import daemon
 from railhead.resolve.rules import Rule, on, rules
-from railhead.resolve.wiring import wiring
+from railhead.resolve.wiring import claim_of, share, wiring
 
 # Labels by which controllers mark the pods of one job among several.
 GANG_LABELS: Mapping[str, str] = MappingProxyType(
@@ -117,9 +117,9 @@ def demand(cluster: Cluster) -> FabricDemand:
 def _claims(cluster: Cluster) -> tuple[str, ...]:
     """Return every claim template of the stack: one for each number of NICs that a pod may get."""
     names = {
-        wiring(cluster, pool, gpus).claim
-        for pool in cluster.pools
-        for gpus in range(1, MACHINES[pool.instance_type].gpus + 1)
+        claim_of(cluster, share(machine, gpus))
+        for machine in (MACHINES[pool.instance_type] for pool in cluster.pools)
+        for gpus in range(1, machine.gpus + 1)
     }
     return tuple(sorted(name for name in names if name is not None))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from railhead.catalog.parts import HostPath
 from railhead.resolve.daemons import daemon
-from railhead.resolve.wiring import CLAIM, PROFILE_DIRECTORY, Wiring
+from railhead.resolve.wiring import PROFILE_DIRECTORY, Wiring
 
 # The profile of the fabric, in every training namespace (railhead.resolve.namespaces).
 PROFILE = "railhead-nccl"
@@ -40,9 +40,12 @@ def wire(template: Mapping[str, Any], wired: Wiring, *, container: str) -> dict[
     if wired.host_network:
         spec["hostNetwork"] = True
         spec["dnsPolicy"] = "ClusterFirstWithHostNet"
-    if wired.claim is not None:
-        spec["resourceClaims"] = [{"name": CLAIM, "resourceClaimTemplateName": wired.claim}]
-        trainer.setdefault("resources", {})["claims"] = [{"name": CLAIM}]
+    if wired.claims:
+        spec["resourceClaims"] = [
+            {"name": name, "resourceClaimTemplateName": template}
+            for name, template in wired.claims.items()
+        ]
+        trainer.setdefault("resources", {})["claims"] = [{"name": name} for name in wired.claims]
     _mount_profile(trainer, volumes)
     for path in wired.host_paths:
         if path.name not in {volume["name"] for volume in volumes}:

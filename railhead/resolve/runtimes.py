@@ -233,9 +233,9 @@ def _shares(cluster: Cluster, pool: Pool, gpus: int) -> Mapping[int, Mapping[str
     """Return the requests of a pod by the number of GPUs, for the numbers that the runtime serves.
 
     A job may change what its container requests and nothing else of the fabric: a number that needs
-    another claim, or other devices of a sidecar, needs another runtime. Where NICs come by a claim
-    there is one number: Trainer takes a job's resources in place of the runtime's, and with them
-    goes the container's use of the claim (v2.1.0, pkg/runtime/framework/plugins/jobset).
+    another claim, or other devices of a sidecar, needs another runtime. Where anything comes by a
+    claim there is one number: Trainer takes a job's resources in place of the runtime's, and with
+    them goes the container's use of the claim (v2.1.0, pkg/runtime/framework/plugins/jobset).
     """
     machine = MACHINES[pool.instance_type]
     fewest = machine.gpus if cluster.fabric.whole_nodes else 1
@@ -245,7 +245,7 @@ def _shares(cluster: Cluster, pool: Pool, gpus: int) -> Mapping[int, Mapping[str
         {
             count: {machine.gpu_resource: str(count)} | pod.requests()
             for count, pod in wired.items()
-            if count == gpus or (_in_template(pod) == own and pod.claim is None)
+            if count == gpus or (_in_template(pod) == own and not pod.claims)
         }
     )
 

@@ -23,6 +23,10 @@ from railhead.model.cluster import Cluster, Pool
 
 # A claim of the pod, by which its container asks for the NICs.
 CLAIM = "rdma"
+# Another, for a channel to GPU memory of other nodes; the ComputeDomain of each training namespace,
+# and the template that NVIDIA's driver makes for it.
+NVLINK_CLAIM = "nvlink"
+NVLINK_DOMAIN = "railhead-nvlink"
 # Where a pod has the fabric's profile.
 PROFILE_DIRECTORY = "/etc/railhead/nccl"
 
@@ -39,7 +43,7 @@ class Wiring:
         capabilities: what that container needs to lock memory.
         rails: interfaces beside the pod network's.
         annotations: of the pod; they bring the interfaces.
-        claim: name of the ResourceClaimTemplate of the pod's NICs, or None.
+        claims: claim of the pod -> its ResourceClaimTemplate: the NICs', the NVLink domain's.
         host_paths: what of the node's file system the pod mounts, per container.
         hugepages_mib: 2 MiB huge pages that the pod requests, in MiB.
         host_network: whether the pod must be in the node's network namespace.
@@ -55,7 +59,7 @@ class Wiring:
     capabilities: tuple[str, ...]
     rails: tuple[RailInterface, ...]
     annotations: Mapping[str, str]
-    claim: str | None
+    claims: Mapping[str, str]
     host_paths: tuple[HostPath, ...]
     hugepages_mib: int
     host_network: bool
@@ -94,7 +98,7 @@ def wiring(cluster: Cluster, pool: Pool | None = None, gpus: int | None = None) 
         else (),
         rails=fabric.attached(nics),
         annotations=MappingProxyType(fabric.annotations(nics)),
-        claim=claim_of(cluster, nics),
+        claims=MappingProxyType(_claims(cluster, machine, gpus)),
         host_paths=mode.host_paths_on(fabric.kind),
         hugepages_mib=mode.hugepages_mib * nics,
         host_network=fabric.node_network is not None,
@@ -150,6 +154,25 @@ def chosen(cluster: Cluster) -> dict[str, tuple[str, ...]]:
 def claim_of(cluster: Cluster, nics: int) -> str | None:
     """Return the ResourceClaimTemplate of ``nics`` NICs in each training namespace; or None."""
     return f"railhead-nics-{nics}" if cluster.fabric.nic_claim() is not None else None
+
+
+def joins_nvlink(cluster: Cluster, machine: Machine) -> bool:
+    """Return whether pods on the machine reach GPU memory of other nodes over NVLink."""
+    operator = cluster.gpu_operator
+    return operator is not None and operator.compute_domains and machine.spans_nodes
+
+
+def _claims(cluster: Cluster, machine: Machine, gpus: int | None) -> dict[str, str]:
+    """Return the claims of a pod with ``gpus`` of a machine's GPUs, None for all of them.
+
+    A node has one channel for one pod (dra-driver-nvidia-gpu v0.4.0, compute-domain-kubelet-plugin,
+    assertImexChannelNotAllocated): a second one on it would wait for ever.
+    """
+    nics = claim_of(cluster, share(machine, gpus))
+    whole = gpus is None or gpus >= machine.gpus
+    return ({CLAIM: nics} if nics is not None else {}) | (
+        {NVLINK_CLAIM: NVLINK_DOMAIN} if whole and joins_nvlink(cluster, machine) else {}
+    )
 
 
 def shared_memory_gib(machine: Machine, gpus: int) -> int:

@@ -18,10 +18,12 @@ from railhead.config import parse
 from railhead.fabric.railed import RailedFabric
 from railhead.model.cluster import Cluster
 from railhead.model.gpu import GpuOperatorConfig
+from railhead.resolve.namespaces import nvlink_domains
 from tests import crds
 from tests.components.fabrics import cases, cluster, every, recorded
 from tests.components.recording import Recording
 from tests.components.test_api_server import integers
+from tests.components.variants import variant
 
 # Whose objects a mode makes; a kind of theirs without a schema here is a failure.
 GROUPS = (
@@ -104,6 +106,13 @@ def test_the_gpu_operators_values_are_what_its_policy_has(
     assert [f"{e.json_path}: {e.message}" for e in validator.iter_errors(policy)] == []
     assert values["devicePlugin"]["enabled"] is (config.allocation == "device-plugin")
     assert values["migManager"]["enabled"] is (config.mig != "none")
+
+
+def test_the_nvlink_domain_fits_its_schema(schemas: dict[tuple[str, str], Any]) -> None:
+    stack = parse(variant("dranet"), where="a variant")
+    ((name, spec),) = nvlink_domains(stack).items()
+    body = {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "ComputeDomain", "spec": spec}
+    assert errors(body | {"metadata": {"name": name}}, schemas) == []
 
 
 def test_peermem_is_built_only_when_it_is_asked_for() -> None:

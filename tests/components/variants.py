@@ -195,7 +195,7 @@ def _whole_nics(cluster: dict[str, Any], platform: dict[str, Any], pool: dict[st
 
 def _ipoib(cluster: dict[str, Any], platform: dict[str, Any], pool: dict[str, Any]) -> None:
     cluster["fabric"] = _railed("ipoib", "infiniband")
-    cluster["gpu_operator"] |= {"compute_domains": True, "nfd": "existing"}
+    cluster["gpu_operator"]["nfd"] = "existing"
 
 
 def _dranet(cluster: dict[str, Any], platform: dict[str, Any], pool: dict[str, Any]) -> None:
@@ -206,7 +206,11 @@ def _dranet(cluster: dict[str, Any], platform: dict[str, Any], pool: dict[str, A
         "driver": "install",
         "selector": selector,
     }
-    cluster["gpu_operator"]["allocation"] = "dra"
+    cluster["gpu_operator"] |= {"allocation": "dra", "compute_domains": True}
+    pool["instance_type"] = "dgx-gb200"
+    del pool["schedulable"]
+    for runtime in cluster["runtimes"]:
+        runtime |= {"cpu": "128", "memory": "700Gi"}
 
 
 def _railed(mode: str, fabric: str = "roce") -> dict[str, Any]:

@@ -136,7 +136,7 @@ def check_devices(cluster: Cluster, runtime: ResolvedRuntime, plan: Plan, pod: O
     node = quantities(cluster, runtime.pool)
     assert not [name for name, amount in wanted.items() if parse(amount) > parse(node[name])]
     claimed = [c["resourceClaimTemplateName"] for c in pod["spec"].get("resourceClaims", [])]
-    assert claimed == ([wired.claim] if wired.claim else [])
+    assert claimed == list(wired.claims.values())
     used = [claim["name"] for claim in resources.get("claims", [])]
     assert used == [claim["name"] for claim in pod["spec"].get("resourceClaims", [])]
 

@@ -9,12 +9,15 @@ import pytest
 
 from railhead import config
 from railhead.base.errors import InputError
+from railhead.config.served import unserved
 from railhead.contract import LARGEST, READABLE
 from railhead.launch import render
 from railhead.launch.job import parse_job
 from railhead.launch.plan import Plan, make_plan
 from railhead.model.cluster import Cluster
+from railhead.resolve.author_guards import job_author_policy
 from railhead.resolve.cluster import resolve
+from railhead.resolve.pod_guards import demand
 from tests.components.recording import lab_cluster
 
 EFA = "vpc.amazonaws.com/efa"
@@ -200,6 +203,32 @@ def test_where_nics_come_by_claim_there_is_one_number_of_gpus(gpus: int) -> None
     assert list(only.shares) == [gpus]
     with pytest.raises(InputError, match=f"gpus_per_node: 3 .*; allowed: {gpus}"):
         planned(cluster, "part", gpus_per_node=3)
+
+
+def test_pods_of_whole_nodes_join_the_nvlink_domain() -> None:
+    """A node has one channel, which a second pod on it would wait for without end."""
+    parts: dict[str, Any] = {
+        "pools": [pool("gb200", "dgx-gb200")],
+        "queues": [STACK["queues"][0] | {"pools": ["gb200"]}],
+        "fabric": {"kind": "infiniband", "mode": "rdma-shared", "network_operator": {}},
+        "runtimes": [runtime("whole", "gb200"), runtime("part", "gb200", gpus_per_node=2)],
+    }
+    cluster = parsed(**parts, gpu_operator={"compute_domains": True})
+    stack = resolve(cluster)
+    whole, part = stack.runtimes
+    joins = {"name": "nvlink", "resourceClaimTemplateName": "railhead-nvlink"}
+    assert whole.pod["spec"]["resourceClaims"] == [joins]
+    assert whole.pod["spec"]["containers"][0]["resources"]["claims"] == [{"name": "nvlink"}]
+    assert (list(whole.shares), list(part.shares)) == ([4], [1, 2, 3])
+    assert "resourceClaims" not in part.pod["spec"]
+    (namespace,) = stack.namespaces
+    channel = {"resourceClaimTemplate": {"name": joins["resourceClaimTemplateName"]}}
+    assert namespace.nvlink_domains == {"railhead-nvlink": {"numNodes": 0, "channel": channel}}
+    assert "railhead-nvlink" in str(job_author_policy(cluster, demand(cluster)))
+    assert "does not serve resource.k8s.io/v1" in unserved(cluster, "1.33")
+    without = resolve(parsed(**parts, gpu_operator={}))
+    assert "resourceClaims" not in without.runtimes[0].pod["spec"]
+    assert not without.namespaces[0].nvlink_domains
 
 
 def _wide(pools: int, runtimes: int) -> Cluster:
