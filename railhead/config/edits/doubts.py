@@ -11,8 +11,7 @@ from railhead.contract import ClusterContract
 
 def doubts(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
     """Yield one sentence each."""
-    rows = (_unsaid, _below, _fewer, _shares, _held, _pods, _kept, _mounts, _datasets, _priorities)
-    for finds in rows:
+    for finds in _ROWS:
         yield from finds(before, after)
 
 
@@ -142,6 +141,25 @@ def _mounts(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
             )
 
 
+def _lustre(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
+    """Yield a first Lustre file system on GKE, whose kernel module the nodes there do not take.
+
+    GKE lets nodes load it that it makes once the driver is on (lustre-csi-driver v0.6.9,
+    pkg/kmod_installer: insmod, "operation not permitted").
+    """
+    had, has = (
+        [name for name, row in side.made.storage.items() if row.fixed.get("kind") == "lustre"]
+        for side in (before, after)
+    )
+    if after.platform == "gcp" and has and not had and before.made.cluster.fixed:
+        pools = ", ".join(pool.name for pool in before.node_pools)
+        yield (
+            f"storage {has[0]}: the nodes there do not load Lustre's kernel module, and pods that "
+            "mount it wait on them for ever: let GKE recreate the nodes once their jobs have ended "
+            f"(`gcloud container clusters upgrade NAME --node-pool POOL`): system, {pools}"
+        )
+
+
 def _datasets(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
     now = {(row.namespace, row.claim) for row in after.datasets}
     for row in before.datasets:
@@ -158,3 +176,18 @@ def _priorities(before: ClusterContract, after: ClusterContract) -> Iterator[str
             f"priorities {', '.join(gone)}: jobs that name them are not admitted again once their "
             "gang starts again"
         )
+
+
+_ROWS = (
+    _unsaid,
+    _below,
+    _fewer,
+    _shares,
+    _held,
+    _pods,
+    _kept,
+    _mounts,
+    _lustre,
+    _datasets,
+    _priorities,
+)

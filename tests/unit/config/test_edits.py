@@ -593,6 +593,14 @@ def more(raw: dict[str, Any]) -> None:
     raw["priorities"] = [{"name": "urgent", "value": 9, "description": "first"}, *usual]
 
 
+SCRATCH = {"kind": "lustre", "name": "scratch", "capacity_gib": 18000, "throughput": 500}
+
+
+def first_lustre(raw: dict[str, Any]) -> None:
+    raw["platform"]["storage"].append(SCRATCH)
+    raw["platform"]["network"]["google_services"] = "10.8.0.0/20"
+
+
 WARNED: dict[str, tuple[str, Change, str]] = {
     "protection": ("aws-p5-prod", open_, "nothing but this comparison keeps the cluster"),
     "less of each node": (
@@ -624,6 +632,11 @@ WARNED: dict[str, tuple[str, Change, str]] = {
         "onprem-ib-sriov",
         lambda raw: raw["runtimes"][0].update(memory="1000Gi"),
         "wait get none, and those that run lose their admission while their pods go on",
+    ),
+    "a first Lustre on nodes of GKE": (
+        "gcp-a3-mega",
+        first_lustre,
+        "storage scratch: the nodes there do not load Lustre's kernel module",
     ),
     "another path": (
         "aws-p5-prod",
