@@ -76,22 +76,11 @@ def _lets_through(planned: PlannedObject) -> Iterator[str]:
         policy = spec.get("failurePolicy", "Fail") if isinstance(spec, Mapping) else UNKNOWN
         if policy is UNKNOWN:
             yield _unjudged(planned, "spec.failurePolicy")
-        elif policy != "Fail" and not _holds_deletions(spec):
+        elif policy != "Fail":
             yield (
                 f"{planned.label}: spec.failurePolicy is {policy!r}, so that whatever the guard "
                 "cannot evaluate passes: set 'Fail'"
             )
-
-
-def _holds_deletions(spec: Mapping[str, Any]) -> bool:
-    """Return whether a guard only holds up deletions, for objects of a kind that may be missing.
-
-    Without that kind there is nothing to hold anything for, and no job runs by what it lets pass.
-    """
-    asked = [rule for _, rule in rows(at(spec, "matchConstraints") or {}, "resourceRules", "")]
-    return bool(spec.get("paramKind")) and all(
-        isinstance(rule, Mapping) and rule.get("operations") == ["DELETE"] for rule in asked
-    )
 
 
 def _elsewhere(planned: PlannedObject) -> Iterator[str]:
