@@ -34,6 +34,8 @@ endef
 # A checkout's own commands first, so that nobody needs to activate anything.
 export PATH := $(CURDIR)/$(VENV):$(PATH)
 export PYTHONUNBUFFERED := 1
+# Compiled tests are kept, whatever the environment says: half of each worker's collection.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help
 help: ## What there is to make
