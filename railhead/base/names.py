@@ -37,6 +37,8 @@ PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 REQUIRED_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
 PREFERRED_TOPOLOGY = "kueue.x-k8s.io/podset-preferred-topology"
 UNCONSTRAINED_TOPOLOGY = "kueue.x-k8s.io/podset-unconstrained-topology"
+SLICE_TOPOLOGY = "kueue.x-k8s.io/podset-slice-required-topology"
+SLICE_SIZE = "kueue.x-k8s.io/podset-slice-size"
 # Two pod sets of this name are placed within one domain, one of them of a single pod; without ranks
 # within it, so it is for required levels alone (pkg/cache/scheduler/tas_flavor_snapshot.go).
 GROUPED_TOPOLOGY = "kueue.x-k8s.io/podset-group-name"

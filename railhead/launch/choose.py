@@ -9,6 +9,8 @@ from railhead.base.names import (
     GROUPED_TOPOLOGY,
     PREFERRED_TOPOLOGY,
     REQUIRED_TOPOLOGY,
+    SLICE_SIZE,
+    SLICE_TOPOLOGY,
     UNCONSTRAINED_TOPOLOGY,
 )
 from railhead.contract import ClusterContract, Queue, Runtime, Share
@@ -211,14 +213,32 @@ def grouped(level: str, roles: bool) -> dict[str, str]:
     return {REQUIRED_TOPOLOGY: level} | group
 
 
+def sliced(job: JobFile, size: int, level: str, roles: bool) -> dict[str, str]:
+    """Return the annotations that keep each ``size`` nodes, by rank, within one value of ``level``.
+
+    Kueue places whole slices alone, and each role's by themselves (v0.16.2,
+    pkg/cache/scheduler/tas_flavor_snapshot.go, findLevelWithFitDomains).
+
+    Raises:
+        InputError: the job's nodes are no multiple, may become fewer, or have two roles.
+    """
+    if roles or job.min_nodes is not None or job.nodes % size:
+        raise InputError(
+            f"topology: {job.topology!r} is not for this job: its nodes are of one role, do not "
+            f"become fewer, and are a multiple of {size}, not {job.nodes}",
+            remedy="name a number that divides `nodes`, leave `min_nodes` out, or name a level",
+        )
+    return {SLICE_TOPOLOGY: level, SLICE_SIZE: str(size)}
+
+
 def choose_placement(
     job: JobFile, contract: ClusterContract, runtime: Runtime
 ) -> dict[str, str] | None:
     """Return the annotations with the job's placement for the runtime's; None without one.
 
     Raises:
-        InputError: the topology has no such level, or several of that name, or the pool's nodes
-            come for each gang.
+        InputError: the topology has no such level, or several of that name, the pool's nodes come
+            for each gang, or the job has no such slices.
     """
     if job.topology is None:
         return None
@@ -230,20 +250,22 @@ def choose_placement(
         )
     own = (runtime.pod.get("metadata") or {}).get("annotations") or {}
     kept = {key: value for key, value in own.items() if key not in _PLACEMENTS}
-    first, _, second = job.topology.partition(" ")
-    if first == "any":
+    *how, wanted = job.topology.split()
+    if not how and wanted == "any":
         return kept | {UNCONSTRAINED_TOPOLOGY: "true"}
-    wanted, levels = second or first, contract.topology_levels
+    levels, framework = contract.topology_levels, framework_of(runtime)
     results = [level for level in levels if wanted in (level, level.rpartition("/")[2])]
-    if len(results) == 1 and second:
+    roles = framework is not None and bool(framework.servers)
+    if len(results) == 1 and how == ["prefer"]:
         return kept | {PREFERRED_TOPOLOGY: results[0]}
+    if len(results) == 1 and how:
+        return kept | sliced(job, int(how[0]), results[0], roles)
     if len(results) == 1:
-        framework = framework_of(runtime)
-        return kept | grouped(results[0], framework is not None and bool(framework.servers))
+        return kept | grouped(results[0], roles)
     short = [level.rpartition("/")[2] for level in levels]
     names = [s if short.count(s) == 1 else level for s, level in zip(short, levels, strict=True)]
     raise InputError(
         f"topology: {wanted!r} is {'no level' if not results else 'several levels'} of cluster "
         f"{contract.cluster!r}; from the widest: {', '.join(names)}" + did_you_mean(wanted, names),
-        remedy="name one of them, `prefer` and one of them, or `any`",
+        remedy="name one of them, `prefer` and one of them, `4 in` one of them, or `any`",
     )

@@ -9,6 +9,8 @@ from typing import Any
 from railhead.base.names import (
     PREFERRED_TOPOLOGY,
     REQUIRED_TOPOLOGY,
+    SLICE_SIZE,
+    SLICE_TOPOLOGY,
     UNCONSTRAINED_TOPOLOGY,
 )
 from railhead.contract import ClusterContract, Runtime
@@ -21,6 +23,7 @@ _NETWORKS = "k8s.v1.cni.cncf.io/networks"
 _PLACED = {
     REQUIRED_TOPOLOGY: "all within one {}, or it waits",
     PREFERRED_TOPOLOGY: "within one {} where that is possible",
+    SLICE_TOPOLOGY: "each {1} nodes within one {0}, or it waits",
     UNCONSTRAINED_TOPOLOGY: "anywhere with room",
 }
 
@@ -145,7 +148,8 @@ def _placement(asked: _Asked) -> Iterator[Derived]:
     chosen = own if asked.plan.annotations is None else asked.plan.annotations
     for annotation, words in _PLACED.items():
         if annotation in chosen:
-            value = words.format(str(chosen[annotation]).rpartition("/")[2])
+            level = str(chosen[annotation]).rpartition("/")[2]
+            value = words.format(level, chosen.get(SLICE_SIZE))
             yield asked.row("topology", value, f"{asked.at}.pod", f"annotation {annotation}")
             return
     yield asked.row("topology", "as the scheduler has it", "default", "the runtime asks for none")

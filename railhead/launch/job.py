@@ -99,14 +99,17 @@ def _object_name(value: str) -> str:
     return value
 
 
+_PLACES = rf"(?:prefer\s+|[1-9][0-9]{{0,3}}\s+in\s+)?{LEVEL.pattern}"
+
+
 def _topology(value: str) -> str:
-    words = value.split()
-    level = words[1:] if words[:1] == ["prefer"] else words
-    if len(level) != 1 or not LEVEL.fullmatch(level[0]) or level == ["prefer"]:
+    words = " ".join(value.split())
+    if not re.fullmatch(_PLACES, words) or words.endswith("prefer"):
         raise _AllowedError(
-            "a level of the cluster's topology, such as rack; prefer and a level; or any"
+            "a level of the cluster's topology, such as rack; prefer and a level; a number and a "
+            "level, such as 4 in rack; or any"
         )
-    return " ".join(words)
+    return words
 
 
 def _image(value: str) -> str:
@@ -293,7 +296,7 @@ Duration = Annotated[str, AfterValidator(_duration), _text(DURATION)]
 Size = Annotated[str, AfterValidator(_size), _text(SIZE)]
 SecretKey = Annotated[str, AfterValidator(_secret), _text(rf"{OBJECT_NAME.pattern}/{_FILE_WORDS}")]
 Claim = Annotated[str, AfterValidator(_claim), _text(rf"{OBJECT_NAME.pattern}(?::ro)?")]
-Topology = Annotated[str, AfterValidator(_topology), _text(rf"\s*(?:prefer\s+)?{LEVEL.pattern}\s*")]
+Topology = Annotated[str, AfterValidator(_topology), _text(rf"\s*{_PLACES}\s*")]
 Directory = Annotated[
     str,
     Field(max_length=500),
@@ -415,8 +418,9 @@ class JobFile(BaseModel):
         namespace: the namespace of the queue, if several have that name; the first when absent.
         priority: one of the cluster's priorities; the queue's own when absent.
         topology: how near to each other the nodes must be: a level such as ``rack``, all within one
-            or the job waits; ``prefer rack``, within one where that is possible; ``any``, anywhere
-            with room. When absent, the runtime's own preference.
+            or the job waits; ``prefer rack``, within one where that is possible; ``4 in rack``,
+            each four nodes within one, by rank; ``any``, anywhere with room. When absent, the
+            runtime's own preference.
         avoid: machines that its pods do not get, by the names that `status` gives them.
         verify: ``true`` to run a short all-reduce in the job's own gang and environment first, and
             the command only if that proves the fabric; otherwise the job stops.
@@ -505,7 +509,7 @@ EXPECTED = {
     "checkpoint.resume": "auto or never",
     "namespace": "text",
     "priority": "text",
-    "topology": "text, such as rack, prefer rack or any",
+    "topology": "text, such as rack, prefer rack, 4 in rack or any",
     "avoid": "a list of at most 50 names of machines, each once",
     "verify": "true or false",
     "logs": "kept, on the runtime's claim too, pods or bare",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from railhead.base.finding import Finding
-from railhead.base.names import REQUIRED_TOPOLOGY
+from railhead.base.names import REQUIRED_TOPOLOGY, SLICE_SIZE, SLICE_TOPOLOGY
 from railhead.base.quantity import parse
 from railhead.launch.asked import Asked
 from railhead.launch.plan import Plan
@@ -16,7 +16,7 @@ ORDER = 25
 def check(asked: Asked) -> list[Finding]:
     """Check the room in one domain, where a level is required and nodes are there all the time."""
     plan, contract = asked.plan, asked.contract
-    level = _required(plan)
+    level, each = _required(plan)
     if level is None or not contract.standing or level not in contract.topology_levels:
         return []
     live = asked.live
@@ -35,25 +35,27 @@ def check(asked: Asked) -> list[Finding]:
         return []
     (largest, most), *_ = room.most_common(1)
     result = f"{level} {'/'.join(largest)} has room for {most} of pool {plan.pool.name}"
-    if plan.nodes <= most:
+    if plan.nodes <= (sum(n // each for n in room.values()) * each if each else most):
         return [Finding(name="topology", passed=True, text=result)]
     short = level.rpartition("/")[2]
     return [
         Finding(
             name="topology",
             passed=False,
-            text=f"topology: {plan.nodes} nodes must be within one {short}, and the largest, "
-            f"{result}; the job would wait for ever",
+            text=f"topology: {f'each {each} of ' if each else ''}{plan.nodes} nodes must be within "
+            f"one {short}, and the largest, {result}; the job would wait for ever",
             remedy=f"take at most {most} nodes, a wider level, or `topology: prefer {short}`",
         )
     ]
 
 
-def _required(plan: Plan) -> str | None:
-    """Return the level within one domain of which all of the job's pods must be."""
+def _required(plan: Plan) -> tuple[str | None, int]:
+    """Return the level within one domain of which pods must be: all, or so many at a time."""
     own = (plan.template.get("metadata") or {}).get("annotations") or {}
     annotations = own if plan.annotations is None else plan.annotations
-    return annotations.get(REQUIRED_TOPOLOGY)
+    if SLICE_TOPOLOGY in annotations:
+        return annotations[SLICE_TOPOLOGY], int(annotations[SLICE_SIZE])
+    return annotations.get(REQUIRED_TOPOLOGY), 0
 
 
 def _each(plan: Plan) -> int:

@@ -162,6 +162,9 @@ WORLDS: dict[str, World] = {
     "a level of the job's own": World(
         check="topology", job=f"topology: {HOST}\n", change=racks("a", "a"), contract=LEVELS
     ),
+    "no rack for each two": World(
+        check="topology", job=f"topology: 2 in {RACK}\n", change=racks("a", "b"), contract=LEVELS
+    ),
     "a level that the cluster does not have": World(
         check="topology", change=racks("a", "b"), runtime=placed(REQUIRED)
     ),

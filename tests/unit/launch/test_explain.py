@@ -78,6 +78,8 @@ def test_given_field_is_not_a_default() -> None:
         assert (rows[name].origin, rows[name].why) == ("job file", ""), name
     assert rows["timeout"].value == "7200 s"
     assert explained(nodes="--nodes")["nodes"].origin == "--nodes"
+    each = explained("topology: 2 in hostname\n")["topology"].value
+    assert each == "each 2 nodes within one hostname, or it waits"
 
 
 def test_a_field_that_is_left_out_has_the_reason() -> None:

@@ -71,8 +71,8 @@ LIMITS: dict[str, tuple[list[Any], list[Any]]] = {
     "verify": ([True, False], [1, "maybe", ""]),
     "logs": (["kept", "pods", "bare"], ["none", "", True]),
     "topology": (
-        ["rack", "prefer rack", "any", "k.io/rack", "x" * 316],
-        ["prefer  a b", "x" * 317, "a b", ""],
+        ["rack", "prefer rack", "4 in rack", "any", "k.io/rack", "x" * 316],
+        ["prefer  a b", "x" * 317, "a b", "", "4 rack", "0 in rack", "prefer 4 in rack"],
     ),
     "sizing": (
         [

@@ -68,6 +68,18 @@ def test_a_placement_takes_the_runtimes_place(
     jsonschema.Draft7Validator(schema).validate(render.train_job(made))
 
 
+def test_slices_of_a_job_are_each_within_one_domain() -> None:
+    """Tensor parallelism over more than a node stays on one NVLink domain."""
+    result = patched(plan("topology: 2 in rack\n"))
+    slices = "kueue.x-k8s.io/podset-slice-"
+    assert result[f"{slices}required-topology"] == RACK
+    assert result[f"{slices}size"] == "2"
+    assert not [key for key in result if "topology" in key and slices not in key]
+    for line in ("topology: 3 in rack\n", "topology: 2 in rack\nmin_nodes: 1\n"):
+        with pytest.raises(InputError, match="is not for this job: its nodes are of one role"):
+            plan(line)
+
+
 def test_a_job_that_says_nothing_leaves_the_runtimes_placement() -> None:
     assert plan().annotations is None
     assert "podTemplateOverrides" not in render.train_job(plan())["spec"]
