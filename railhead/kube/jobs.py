@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -26,6 +26,8 @@ INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
 UID_LABEL = "kueue.x-k8s.io/job-uid"
 #: How :attr:`Node.reason` begins where the kernel ended a container for its memory.
 OUT_OF_MEMORY = "out of memory"
+# Nodes that are named; more are counted.
+_NAMED = 3
 
 
 class Phase(StrEnum):
@@ -230,6 +232,37 @@ def allowed(cluster: kube.Cluster, path: str, selector: str = "", fields: str = 
         raise
 
 
+def readable(cluster: kube.Cluster, path: str) -> Object | None:
+    """Return an object; None if it does not exist or is forbidden."""
+    try:
+        return cluster.find(path)
+    except kube.ApiError as error:
+        if error.status != 403:
+            raise
+        return None
+
+
+def happened(event: Object) -> str:
+    """Return when an event happened last, RFC 3339; empty if it does not say."""
+    return str(event.get("lastTimestamp") or event.get("eventTime") or "")
+
+
+def named(indexes: Sequence[int]) -> str:
+    """Return the names of nodes; of many, the first few and how many more."""
+    names = [f"node-{index}" for index in indexes[:_NAMED]]
+    more = len(indexes) - _NAMED
+    return ", ".join(names) + (f" and {more} more" if more > 0 else "")
+
+
+def alike(nodes: Iterable[Node]) -> list[tuple[str, str]]:
+    """Return the nodes that have a reason for their state, those with the same one together."""
+    indexes: dict[str, list[int]] = {}
+    for node in nodes:
+        if node.reason:
+            indexes.setdefault(node.reason, []).append(node.index)
+    return [(named(same), reason) for reason, same in indexes.items()]
+
+
 def _unmade(node: Node) -> bool:
     """Return whether its container does not exist yet and its status does not say why."""
     return not node.started and node.reason in ("", "ContainerCreating", "PodInitializing")
@@ -241,7 +274,7 @@ def _complaints(cluster: kube.Cluster, namespace: str, pods: Iterable[Object]) -
         return {}
     fields = "type=Warning,involvedObject.kind=Pod"
     events = allowed(cluster, kube.core(namespace, "events"), fields=fields)
-    events.sort(key=lambda e: str(e.get("lastTimestamp") or e.get("eventTime") or ""))
+    events.sort(key=happened)
     warnings = (e for e in events if e.get("type") == "Warning")
     return {str((e.get("involvedObject") or {}).get("uid")): e for e in warnings}
 
@@ -377,12 +410,7 @@ def _unbound(cluster: kube.Cluster, job: Object, group: Object | None, wanted: i
     queue = volcano.queue_of(job)
     gpu, each = _gpus(job, None, group)
     needs = f"needs {wanted} x {each} {gpu}" if each else f"needs {wanted} pods"
-    try:
-        behind = cluster.find(volcano.queue_path(queue))
-    except kube.ApiError as error:
-        if error.status != 403:
-            raise
-        behind = None
+    behind = readable(cluster, volcano.queue_path(queue))
     has = f", {volcano.charged(behind, gpu)}" if behind and each else ""
     return f"waiting in queue {queue}: {needs}{has} ({volcano.reason(group, behind)})"
 
@@ -448,7 +476,7 @@ def _detail(
         return "admitted by the queue; pods are being made"
     if phase in (Phase.STARTING, Phase.RUNNING, Phase.CANCELLING):
         up = sum(1 for n in nodes if n.phase in ("Running", "Succeeded"))
-        why = [f"node-{n.index}: {n.reason}" for n in nodes if n.reason]
+        why = [f"{names}: {reason}" for names, reason in alike(nodes)]
         history = put_back(workload)
         return "; ".join([f"{up} of {wanted} pods running", *why, *([history] if history else [])])
     return ""

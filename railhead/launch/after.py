@@ -205,6 +205,8 @@ def _described(about: dict[str, Any]) -> None:
     ]
     for key, value in rows:
         out(f"{key + ':':<13}{value}")
+    for line in about.get("waits", ()):
+        out(line)
     out("")
 
 

@@ -404,9 +404,10 @@ def status(
 
     Example: [bold]railhead status torch-ddp --watch[/bold]
 
-    Of one job it also says who holds the quota that it waits for and its place in the queue; which
-    rank failed first and what that rank said; which node fell silent while it seems to run; and,
-    of these two, the likeliest cause and its fix, as `railhead diagnose --job` finds them.
+    Of one job it also says what holds it up and what to change: its place in the queue and who
+    holds the quota, a guard, the scheduler, an image, a claim; which rank failed first and what
+    that rank said; which node fell silent while it seems to run; and, of these two, the likeliest
+    cause and its fix, as `railhead diagnose --job` finds them.
 
     Exits 0 whatever the job's phase (read it from --json), 5 when there is no such job.
     """

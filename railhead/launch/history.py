@@ -106,6 +106,7 @@ def described(cluster: kube.Cluster, job: Object, state: jobs.JobState) -> Objec
         "command": claimed.without([*(trainer.get("command") or ()), *(trainer.get("args") or ())]),
         # Names alone: a value may be a token.
         "environment": [str(item["name"]) for item in trainer.get("env") or ()],
+        "waits": insight.waits(cluster, job, state),
         "claims": insight.claims(cluster, state),
         "history": [item.to_json() for item in read(cluster, job, state)],
     }

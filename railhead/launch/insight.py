@@ -16,9 +16,10 @@ from railhead.base.errors import RailheadError
 from railhead.kube import client as kube
 from railhead.kube.jobs import JobState, Phase
 from railhead.kube.published import find_contract, process_prefix
-from railhead.launch import failing, mounts, waiting
+from railhead.launch import failing, mounts, pending, waiting
 from railhead.launch.failing import Failure, Silence
 from railhead.launch.mounts import Trouble
+from railhead.launch.pending import Reason
 from railhead.launch.waiting import Waiting
 
 Object = dict[str, Any]
@@ -65,11 +66,12 @@ class Diagnosis:
 class Insight:
     """Details of a job that waits, failed or may hang, or whose claims are in trouble.
 
-    Details that do not apply are None. ``claims`` are those that do not answer, are slow, full or
-    lost.
+    Details that do not apply are None or empty. ``reasons`` say why a job waits and what to change;
+    ``claims`` are those that do not answer, are slow, full or lost.
     """
 
     waiting: Waiting | None = None
+    reasons: tuple[Reason, ...] = ()
     failure: Failure | None = None
     silence: Silence | None = None
     claims: tuple[Trouble, ...] = ()
@@ -78,7 +80,8 @@ class Insight:
 
     def lines(self) -> list[str]:
         """Return the details in words."""
-        message = self.waiting.lines() if self.waiting else []
+        message = [line for reason in self.reasons for line in reason.lines()]
+        message += self.waiting.lines() if self.waiting else []
         message += self.failure.lines() if self.failure else []
         message += [part.text() for part in (self.silence, *self.claims) if part]
         message += self.diagnosis.lines() if self.diagnosis else []
@@ -88,6 +91,7 @@ class Insight:
         """Return the details as ``--json`` prints them beside the state."""
         return {
             "waiting": self.waiting.to_json() if self.waiting else None,
+            "reasons": [reason.to_json() for reason in self.reasons],
             "first_failure": self.failure.to_json() if self.failure else None,
             "silent": self.silence.to_json() if self.silence else None,
             "claims": [claim.to_json() for claim in self.claims],
@@ -124,10 +128,6 @@ def read(
 
 
 def _seen(cluster: kube.Cluster, job: Object, state: JobState, silent: int) -> Insight:
-    if state.phase is Phase.QUEUED:
-        contract = find_contract(cluster)
-        where = contract.namespaces if contract else ()
-        return Insight(waiting=waiting.read(cluster, job, state, where))
     if state.phase is Phase.FAILED or any(n.ended and n.reason for n in state.nodes):
         prefix = process_prefix(cluster, state.runtime)
         return Insight(failure=failing.first_failure(cluster, state, prefix=prefix))
@@ -136,7 +136,16 @@ def _seen(cluster: kube.Cluster, job: Object, state: JobState, silent: int) -> I
         tails = failing.tails_of(cluster, state, [n for n in state.nodes if n.started])
         result = failing.silence(state, tails, datetime.now(UTC), limit=silent, prefix=prefix)
         return Insight(silence=result, claims=mounts.troubles(tails))
-    return Insight()
+    return _waits(cluster, job, state)
+
+
+def _waits(cluster: kube.Cluster, job: Object, state: JobState) -> Insight:
+    reasons = pending.read(cluster, state)
+    if state.phase is not Phase.QUEUED:
+        return Insight(reasons=reasons)
+    contract = find_contract(cluster)
+    where = contract.namespaces if contract else ()
+    return Insight(reasons=reasons, waiting=waiting.read(cluster, job, state, where))
 
 
 def _same(before: Insight, now: Insight) -> bool:
@@ -179,6 +188,14 @@ def failure(cluster: kube.Cluster, state: JobState) -> list[str]:
     except RailheadError:
         return []
     return result.lines() if result else []
+
+
+def waits(cluster: kube.Cluster, job: Object, state: JobState) -> list[str]:
+    """Return why a job waits, as lines; none where it does not, or nothing can be read."""
+    try:
+        return _waits(cluster, job, state).lines()
+    except RailheadError:
+        return []
 
 
 def claims(cluster: kube.Cluster, state: JobState) -> list[str]:

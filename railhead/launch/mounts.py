@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from railhead.kube.jobs import named
+
 _LINE = re.compile(r"\S+ railhead: (claim \S+ at (\S+) (?:does not|is|has|cannot) .*)")
 _WELL = " is as it should be again"
 _SINCE = re.compile(r"since (\S+?Z)")
-#: Nodes that are named; more are counted.
-_NAMED = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,9 +26,7 @@ class Trouble:
 
     def text(self) -> str:
         """Return the trouble in one line."""
-        named = [f"node-{index}" for index in self.nodes[:_NAMED]]
-        more = len(self.nodes) - _NAMED
-        return f"{', '.join(named)}{f' and {more} more' if more > 0 else ''}: {self.line}"
+        return f"{named(self.nodes)}: {self.line}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the trouble as ``--json`` prints it."""

@@ -130,7 +130,7 @@ def _holder(one: Holder, resource: str) -> str:
 def read(
     cluster: kube.Cluster, job: Object, state: JobState, namespaces: Sequence[str]
 ) -> Waiting | None:
-    """Return why a queued job waits; None where nothing of it can be read.
+    """Return why a queued job waits; None where it has its quota, or nothing of it can be read.
 
     Args:
         cluster: the cluster of the job.
@@ -150,7 +150,7 @@ def read(
             unseen.append(namespace)
     uid = job["metadata"]["uid"]
     own = next((entry for entry in seen if _uid(entry) == uid), None)
-    if own is None:
+    if own is None or holds(own, "QuotaReserved"):
         return None
     behind = _cluster_queue(cluster, state)
     resource, needed = _need(own)
@@ -233,12 +233,7 @@ def _free(cluster: kube.Cluster, queue: str, resource: str) -> Decimal | None:
     """Return how much of its own quota a ClusterQueue has free; None if it may not be read."""
     from railhead.kube.queues import quota
 
-    try:
-        result = cluster.find(kube.kueue("", "clusterqueues", queue)) if queue else None
-    except kube.ApiError as error:
-        if error.status != 403:
-            raise
-        return None
+    result = jobs.readable(cluster, kube.kueue("", "clusterqueues", queue)) if queue else None
     if result is None or resource not in (amounts := quota(result)):
         return None
     nominal, reserved = amounts[resource]

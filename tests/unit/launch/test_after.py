@@ -232,6 +232,7 @@ def test_old_job_is_resubmitted_in_the_new_trainers_form(
     assert api.objects[JOB]["spec"] == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", ["podTemplateOverrides", "runtimePatches"])
 @pytest.mark.parametrize("patched", [True, False])
 def test_restart_leaves_machines_out(

@@ -723,6 +723,7 @@ def test_all_observations_of_a_job_are_reported() -> None:
     assert seen.lines() == [*texts, *unmade.lines(), "not looked at further: why"]
     assert seen.to_json() == {
         "waiting": None,
+        "reasons": [],
         "first_failure": FAILED.to_json(),
         "silent": SILENT.to_json(),
         "claims": [{"nodes": [0], "said": "claim a at /b is slow"}],

@@ -236,6 +236,7 @@ values = st.recursive(
 fields = st.sampled_from([*JobFile.model_fields, "nodez", "gpu", ""])
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.dictionaries(fields, values, max_size=8))
 def test_any_mapping_is_a_job_or_a_clean_refusal(data: dict[str, object]) -> None:

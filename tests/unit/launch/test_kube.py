@@ -244,6 +244,7 @@ def test_names_cannot_reach_other_paths() -> None:
     assert kube.jobset("n", "") == "/apis/jobset.x-k8s.io/v1alpha2/namespaces/n/jobsets"
 
 
+@pytest.mark.slow
 def test_a_server_that_is_busy_is_asked_again(api: Api, cluster: Cluster) -> None:
     path = "/api/v1/namespaces/training"
     api.refusals[("GET", path)] = (503, "leader changed")
@@ -251,6 +252,7 @@ def test_a_server_that_is_busy_is_asked_again(api: Api, cluster: Cluster) -> Non
     assert cluster.get(path)["metadata"]["name"] == "training"
 
 
+@pytest.mark.slow
 def test_a_write_that_a_busy_server_did_not_take_is_sent_again(api: Api, cluster: Cluster) -> None:
     path = "/api/v1/namespaces/training/configmaps"
     api.refusals[("POST", path)] = (429, "try later")

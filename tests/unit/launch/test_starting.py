@@ -299,6 +299,7 @@ def test_python_tells_every_mistake(here: Path) -> None:
     assert "did you mean 'nodes'?" in caught.value.problem
 
 
+@pytest.mark.slow
 def test_python_runs_reads_and_ends_a_job(api: Api, cluster: Cluster, here: Path) -> None:
     run = job().submit(cluster)
     owner = api.objects[f"{world.JOBS}/demo"]
