@@ -174,6 +174,8 @@ def rights(cluster: AwsCluster) -> list[str]:
     parts = {
         "always": True,
         "network": isinstance(platform.network, NewNetwork),
+        "endpoints": isinstance(platform.network, NewNetwork)
+        and platform.network.interface_endpoints,
         "transit-gateway": isinstance(platform.network, NewNetwork)
         and platform.network.transit_gateway is not None,
         "placement-group": any(

@@ -312,6 +312,12 @@ def test_rights_hold_what_calls_ask_beside_their_own() -> None:
         changing = set(re.findall(r"ec2:(?!Describe)\w+", text))
         assert changing, call
         assert changing <= set(table["efs"]), call
+    # The Service Authorization Reference has these as dependent actions, and botocore has none.
+    prod = config.load(REPO / "stacks/Pulumi.aws-p5-prod.yaml")
+    assert isinstance(prod, AwsCluster)
+    rights = aws.rights(prod)
+    assert {"fsx:CreateBackup", "ec2:GetSecurityGroupsForVpc"} <= set(rights)
+    assert "route53:AssociateVPCWithHostedZone" in rights
     # What may make the cluster makes nothing in it.
     assert "container.clusterRoleBindings.create" in data("gcp.rights")["always"]
 
