@@ -163,10 +163,23 @@ class Server:
         bodies = list(bodies)
         for body in reversed(bodies):
             self._ask_in_words(body)
-            # No kubelet is there to say that a pod has ended.
-            self._found("DELETE", body, gracePeriodSeconds="0")
+            self._let_go(body)
         if any(body["kind"] in POLICIES for body in bodies):
             self.policies_settled()
+
+    def _let_go(self, body: Mapping[str, Any]) -> None:
+        """Delete an object, once the server can ask for jobs (:mod:`railhead.resolve.ending`)."""
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                # No kubelet is there to say that a pod has ended.
+                self._found("DELETE", body, gracePeriodSeconds="0")
+            except ApiError as error:
+                if "paramKind" not in error.message or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.5)
+            else:
+                return
 
     def policies_settled(self) -> None:
         """Wait until every policy made or deleted so far has taken effect or lost it.
