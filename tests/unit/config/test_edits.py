@@ -173,10 +173,14 @@ def test_fewer_nodes_are_warned_of() -> None:
     assert "pool gpu: 1 nodes in place of 2" in held(fewer)
 
 
+def finished(days: int | None) -> Change:
+    return lambda raw: raw.update(finished_days=days)
+
+
 def test_another_time_that_finished_jobs_stay_is_warned_of() -> None:
     for days in (3, None):
         warning = f"finished_days: {days or 'null'} in place of 7: TrainJobs that wait get no pods"
-        assert warning in held(lambda raw, days=days: raw.update(finished_days=days))
+        assert warning in held(finished(days))
 
 
 def test_a_runtime_that_jobs_may_hold_is_warned_of() -> None:
