@@ -191,6 +191,11 @@ class Connection:
             remedy = "log in again, or name another kubeconfig or context"
         elif response.status_code == 403 and "forbidden: User" in message:
             remedy = "ask the platform team for this permission"
+        elif "exceeded quota" in message:
+            remedy = (
+                "`railhead cancel` jobs that have ended, which keep their files, or ask the "
+                "platform team for more"
+            )
         elif "failed calling webhook" in message:
             remedy = (
                 "the controller behind it does not answer: try again in a minute; the platform "

@@ -126,6 +126,7 @@ def test_a_job_goes_with_the_stacks_owner_of_jobs(api: Api, run: Any, job_file: 
     [
         (500, 'failed calling webhook "validator.trainjob"', "the controller behind it"),
         (504, "etcdserver: request timed out", "the API server, or what it stands on"),
+        (403, "forbidden: exceeded quota: railhead-objects", "`railhead cancel` jobs that have"),
     ],
 )
 def test_an_answer_of_the_server_has_a_remedy(
