@@ -34,7 +34,7 @@ class StorageNames(pulumi.ComponentResource):
     Access: domain options, DNS configuration).
 
     Attributes:
-        ready: the DNS record, which a pod needs that mounts a bucket.
+        ready: the DNS records; a pod that mounts a bucket needs the first.
     """
 
     ready: Sequence[pulumi.Resource]
@@ -53,14 +53,18 @@ class StorageNames(pulumi.ComponentResource):
             private_visibility_config={"networks": [{"network_url": args.network.network}]},
             opts=below,
         )
-        record = dns.RecordSet(
-            f"{name}-record",
-            managed_zone=zone.name,
-            name=STORAGE_HOST,
-            type="A",
-            ttl=300,
-            rrdatas=[str(address) for address in PRIVATE_GOOGLE_APIS],
-            opts=below,
-        )
-        self.ready = [record]
+        # The zone answers for names below its own too, where buckets are in requests of the S3 kind
+        # (Cloud Storage documentation, Request endpoints): without a record they do not exist.
+        self.ready = [
+            dns.RecordSet(
+                f"{name}-{what}",
+                managed_zone=zone.name,
+                name=host,
+                type="A",
+                ttl=300,
+                rrdatas=[str(address) for address in PRIVATE_GOOGLE_APIS],
+                opts=below,
+            )
+            for what, host in (("record", STORAGE_HOST), ("buckets", f"*.{STORAGE_HOST}"))
+        ]
         self.register_outputs({"zone": zone.name})
