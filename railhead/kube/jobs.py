@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -26,6 +26,8 @@ INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
 UID_LABEL = "kueue.x-k8s.io/job-uid"
 #: How :attr:`Node.reason` begins where the kernel ended a container for its memory.
 OUT_OF_MEMORY = "out of memory"
+#: On a job that `railhead launch` submitted: who did, by the API server's own name for them.
+USER = "railhead.dev/user"
 # Nodes that are named; more are counted.
 _NAMED = 3
 
@@ -89,6 +91,7 @@ class JobState:
     """A job at one moment.
 
     Attributes:
+        user: who submitted it, as its own annotation says; empty where it has none.
         detail: the reason of its phase, in one sentence; may be empty.
         restarts: times that the whole gang was started again.
         charged: pods that its scheduler charges, None before it has seen the job.
@@ -108,6 +111,7 @@ class JobState:
     created: datetime
     nodes: tuple[Node, ...]
     restarts: int
+    user: str = ""
 
     @property
     def ranks(self) -> int:
@@ -123,6 +127,7 @@ class JobState:
         return {
             "name": self.name,
             "namespace": self.namespace,
+            "user": self.user,
             "phase": self.phase.value,
             "detail": self.detail,
             "queue": self.queue,
@@ -514,6 +519,7 @@ def _build(
         created=_time(metadata["creationTimestamp"]),
         nodes=nodes,
         restarts=int(((child or {}).get("status") or {}).get("restarts") or 0),
+        user=str((metadata.get("annotations") or {}).get(USER) or ""),
     )
 
 
@@ -545,10 +551,12 @@ def _groups(cluster: kube.Cluster, namespace: str, jobs: Iterable[Object]) -> di
 
 
 def read_states(cluster: kube.Cluster, namespaces: tuple[str, ...]) -> list[JobState]:
-    """Return the state of every job, oldest first; at most five requests per namespace."""
+    """Return the state of every job, oldest first; at most five requests per namespace.
+
+    Namespaces whose jobs may not be read are left out, unless it is all of them.
+    """
     states: list[JobState] = []
-    for namespace in namespaces:
-        jobs = cluster.list(kube.trainjobs(namespace))
+    for namespace, jobs in _readable_jobs(cluster, namespaces):
         if not jobs:
             continue
         pods: dict[str, list[Object]] = {}
@@ -577,15 +585,45 @@ def read_states(cluster: kube.Cluster, namespaces: tuple[str, ...]) -> list[JobS
     return sorted(states, key=lambda state: state.created)
 
 
+def _readable_jobs(
+    cluster: kube.Cluster, namespaces: tuple[str, ...]
+) -> Iterator[tuple[str, list[Object]]]:
+    """Yield each namespace whose jobs may be read, with them; of several, other teams' may not.
+
+    Raises:
+        ApiError: none may be read.
+    """
+    refused: list[kube.ApiError] = []
+    for namespace in namespaces:
+        try:
+            jobs = cluster.list(kube.trainjobs(namespace))
+        except kube.ApiError as error:
+            if error.status != 403:
+                raise
+            refused.append(error)
+        else:
+            yield namespace, jobs
+    if refused and len(refused) == len(namespaces):
+        raise refused[0]
+
+
 def find_job(cluster: kube.Cluster, namespaces: tuple[str, ...], name: str) -> Object:
     """Return the TrainJob called ``name`` in the first namespace that has it.
 
     Raises:
         NotFoundError: no namespace has it; the message names near misses and the jobs.
+        ApiError: no namespace's jobs may be read.
     """
-    for namespace in namespaces:
-        if name and (job := cluster.find(kube.trainjobs(namespace, name))):
-            return job
+    for namespace in namespaces if name else ():
+        try:
+            job = cluster.find(kube.trainjobs(namespace, name))
+        except kube.ApiError as error:
+            # Other teams' jobs may not be read.
+            if error.status != 403 or len(namespaces) == 1:
+                raise
+        else:
+            if job:
+                return job
     known = [job["metadata"]["name"] for job in list_jobs(cluster, namespaces)]
     shown = ", ".join(known[:10]) + (f" and {len(known) - 10} more" if len(known) > 10 else "")
     raise NotFoundError(
@@ -597,6 +635,6 @@ def find_job(cluster: kube.Cluster, namespaces: tuple[str, ...], name: str) -> O
 
 
 def list_jobs(cluster: kube.Cluster, namespaces: tuple[str, ...]) -> list[Object]:
-    """Return every TrainJob in the namespaces, oldest first."""
-    jobs = [job for namespace in namespaces for job in cluster.list(kube.trainjobs(namespace))]
+    """Return every TrainJob in the namespaces, oldest first. Raises as _readable_jobs does."""
+    jobs = [job for _, several in _readable_jobs(cluster, namespaces) for job in several]
     return sorted(jobs, key=lambda job: str(job["metadata"]["creationTimestamp"]))

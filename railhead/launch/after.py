@@ -29,6 +29,8 @@ from railhead.launch.console import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from railhead.kube.client import Cluster
     from railhead.kube.jobs import JobState, Node
     from railhead.launch.progress import Progress as Steps
@@ -217,7 +219,8 @@ def _place(pod: dict[str, Any]) -> str:
 
 def top(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="One job; all that run if absent.")
+        str | None,
+        typer.Argument(metavar="[NAME]", help="Show one job. Default: the team's queues and jobs."),
     ] = None,
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help="Show it again every five seconds.")
@@ -228,40 +231,89 @@ def top(
     context: Context = None,
     lab: Lab = None,
 ) -> None:
-    """Show how far runs are: steps, loss and throughput, as far as they print them.
+    """Show what the team's queues have free, whose jobs run and how far, and why others wait.
 
-    Read from the newest lines of each node's log, so that nothing has to be changed in a script.
-    A node that has printed nothing for five minutes is named.
+    Steps, loss and throughput are read from the newest lines of the first node's log, so that
+    nothing has to be changed in a script. Of one job all nodes are read, and a node that has
+    printed nothing for five minutes is named.
 
-    Example: [bold]railhead top torch-ddp --watch[/bold]
+    Example: [bold]railhead top --watch[/bold]
 
     Exits 0, 5 when there is no such job.
     """
-    from railhead.kube import jobs
-    from railhead.kube.jobs import Phase
-
     with connected(kubeconfig, context, lab) as cluster:
         where = namespaces_of(cluster, namespace)
         while True:
-            if name is not None:
-                states = [found(cluster, where, name)[1]]
+            if name is None:
+                _board(cluster, where, as_json=as_json)
             else:
-                states = [
-                    state
-                    for state in jobs.read_states(cluster, where)
-                    if state.phase in (Phase.RUNNING, Phase.STARTING)
-                ]
-            rows = [_row(cluster, state) for state in states]
-            if as_json:
-                dump(rows[0] if name is not None else rows)
-            else:
-                _table(rows)
-            if not watch or not states or all(state.phase.finished for state in states):
+                state = found(cluster, where, name)[1]
+                row = _row(cluster, state, state.nodes)
+                if as_json:
+                    dump(row)
+                else:
+                    _table([row])
+                if state.phase.finished:
+                    return
+            if not watch:
                 return
             time.sleep(5.0)
 
 
-def _row(cluster: Cluster, state: JobState) -> dict[str, Any]:
+def _board(cluster: Cluster, where: tuple[str, ...], *, as_json: bool) -> None:
+    """Print a team's queues, the jobs that run, and those that wait by their places."""
+    from railhead.kube import jobs
+    from railhead.kube.jobs import Phase
+    from railhead.kube.published import read_contract
+    from railhead.launch import team
+
+    states = [state for state in jobs.read_states(cluster, where) if not state.phase.finished]
+    rooms = team.rooms(cluster, read_contract(cluster), where)
+    running = [
+        _row(cluster, state, state.nodes[:1]) for state in states if state.phase is Phase.RUNNING
+    ]
+    waiting = team.waiting_of(cluster, states)
+    if as_json:
+        dump(
+            {
+                "queues": [room.to_json() for room in rooms],
+                "running": running,
+                "waiting": waiting,
+            }
+        )
+        return
+    if rooms:
+        columns = ("QUEUE", "POOL", "GPUS USED", "FREE", "NODES USED", "NODES DOWN")
+        table(columns, [room.row() for room in rooms])
+        out("")
+    _table(running)
+    if waiting:
+        out("")
+        _waiting(waiting)
+
+
+def _waiting(rows: list[dict[str, Any]]) -> None:
+    table(
+        ("PLACE", "NAME", "USER", "PHASE", "NODES", "GPUS", "AGE", "WHY"),
+        [
+            (
+                str(row["place"] or "-"),
+                row["name"],
+                row["user"] or "-",
+                row["phase"],
+                str(row["nodes"]),
+                str(row["gpus"]),
+                since(row["age_seconds"]),
+                row["why"],
+            )
+            for row in rows
+        ],
+        folded=("WHY",),
+    )
+
+
+def _row(cluster: Cluster, state: JobState, nodes: Sequence[Node]) -> dict[str, Any]:
+    """Return a job's progress, as these of its nodes print it."""
     from datetime import UTC, datetime
 
     from railhead.launch import progress
@@ -269,7 +321,7 @@ def _row(cluster: Cluster, state: JobState) -> dict[str, Any]:
 
     now = datetime.now(UTC)
     seen: dict[int, Steps] = {}
-    for node in state.nodes:
+    for node in nodes:
         if node.started:
             lines = stream.stamped(cluster, state, node, tail=LOOKED_AT)
             seen[node.index] = progress.read(lines)
@@ -282,9 +334,14 @@ def _row(cluster: Cluster, state: JobState) -> dict[str, Any]:
         for index, item in seen.items()
         if running and item.silent(now) >= SILENT_SECONDS
     }
-    missing = [n for n in range(state.wanted) if n not in seen] if running else []
+    whole = running and len(nodes) == len(state.nodes)
+    missing = [n for n in range(state.wanted) if n not in seen] if whole else []
     return {
         "name": state.name,
+        "user": state.user,
+        "queue": state.queue,
+        "nodes": state.wanted,
+        "gpus": state.wanted * state.gpus_per_node,
         "phase": state.phase.value,
         "unit": best.unit,
         "step": best.step,
@@ -302,11 +359,14 @@ def _table(rows: list[dict[str, Any]]) -> None:
         out("no job runs")
         return
     table(
-        ("NAME", "PHASE", "STEP", "LOSS", "RATE", "RESTARTS", "AGE"),
+        ("NAME", "USER", "PHASE", "NODES", "GPUS", "STEP", "LOSS", "RATE", "RESTARTS", "AGE"),
         [
             (
                 row["name"],
+                row["user"] or "-",
                 row["phase"],
+                str(row["nodes"]),
+                str(row["gpus"]),
                 f"{row['unit']} {row['step']}" if row["step"] else "-",
                 row["loss"] or "-",
                 row["rate"] or "-",

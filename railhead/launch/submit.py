@@ -45,15 +45,16 @@ def submit(cluster: kube.Cluster, plan: Plan) -> kube.Object:
         ApiError: the cluster refused one of them.
     """
     body = render.train_job(plan)
-    return _create(cluster, _with_itself(body), render.config_maps(plan))
+    return _create(cluster, _annotated(cluster, body), render.config_maps(plan))
 
 
-def _with_itself(body: kube.Object) -> kube.Object:
-    """Return the object annotated with itself: the cluster changes the rest of it."""
+def _annotated(cluster: kube.Cluster, body: kube.Object) -> kube.Object:
+    """Return the object annotated with its user, and with itself: the cluster changes the rest."""
+    annotations = _user(cluster)
     text = json.dumps({"labels": body["metadata"]["labels"], "spec": body["spec"]})
-    if len(text) > MAX_SUBMITTED:
-        return body
-    return body | {"metadata": body["metadata"] | {"annotations": {SUBMITTED: text}}}
+    if len(text) <= MAX_SUBMITTED:
+        annotations[SUBMITTED] = text
+    return body | {"metadata": body["metadata"] | {"annotations": annotations}}
 
 
 def _create(cluster: kube.Cluster, body: kube.Object, files: Sequence[kube.Object]) -> kube.Object:
@@ -76,6 +77,20 @@ def _create(cluster: kube.Cluster, body: kube.Object, files: Sequence[kube.Objec
     for path in paths:
         cluster.patch(path, {"metadata": {"ownerReferences": [render.owner_reference(created)]}})
     return created
+
+
+def _user(cluster: kube.Cluster) -> dict[str, str]:
+    """Return the annotation that says who submits; none where the API server does not know."""
+    path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    try:
+        answer = cluster.create(path, review)
+    except kube.ApiError as error:
+        if error.status not in (403, 404):
+            raise
+        return {}
+    name = ((answer.get("status") or {}).get("userInfo") or {}).get("username")
+    return {jobs.USER: str(name)} if name else {}
 
 
 def _place(cluster: kube.Cluster, folder: str, one: kube.Object) -> None:
@@ -116,7 +131,14 @@ def sweep(cluster: kube.Cluster, namespaces: Sequence[str], name: str) -> list[s
     """Remove the files of a launch that was killed before its job was there; their names."""
     gone: list[str] = []
     for namespace in namespaces:
-        for file in _files(cluster, namespace, name):
+        try:
+            files = _files(cluster, namespace, name)
+        except kube.ApiError as error:
+            # Those of another team.
+            if error.status != 403 or len(namespaces) == 1:
+                raise
+            continue
+        for file in files:
             cluster.delete(kube.core(namespace, "configmaps", file["metadata"]["name"]))
             gone.append(f"{namespace}/{file['metadata']['name']}")
     return gone
@@ -170,7 +192,7 @@ def restart(
         },
         "spec": asked["spec"],
     }
-    return _create(cluster, _with_itself(body), files)
+    return _create(cluster, _annotated(cluster, body), files)
 
 
 def _placed(

@@ -254,20 +254,25 @@ def _starts(holders: Iterable[Holder], needed: Decimal, free: Decimal | None) ->
     return None
 
 
-def _place(
-    cluster: kube.Cluster, state: JobState, own: Object, seen: Iterable[Object]
-) -> tuple[int, int, bool]:
-    """Return the jobs ahead in the ClusterQueue and in the own queue, and whether Kueue said so."""
-    name = own["metadata"]["name"]
-    base = f"{VISIBILITY}/namespaces/{state.namespace}/localqueues"
+def visible(cluster: kube.Cluster, namespace: str, queue: str) -> list[Object]:
+    """Return what waits in a LocalQueue, as Kueue reports it; empty where it does not."""
+    base = f"{VISIBILITY}/namespaces/{namespace}/localqueues"
     try:
-        summary = cluster.find(f"{base}/{state.queue}/pendingworkloads")
+        summary = cluster.find(f"{base}/{queue}/pendingworkloads")
     except kube.ApiError as error:
         # The aggregated API may be closed to this user, or down; the Workloads are still there.
         if error.status not in (403, *kube.TRANSIENT):
             raise
         summary = None
-    for item in (summary or {}).get("items") or []:
+    return (summary or {}).get("items") or []
+
+
+def _place(
+    cluster: kube.Cluster, state: JobState, own: Object, seen: Iterable[Object]
+) -> tuple[int, int, bool]:
+    """Return the jobs ahead in the ClusterQueue and in the own queue, and whether Kueue said so."""
+    name = own["metadata"]["name"]
+    for item in visible(cluster, state.namespace, state.queue):
         if item["metadata"]["name"] == name:
             return item["positionInClusterQueue"], item["positionInLocalQueue"], True
     waiting = [

@@ -184,6 +184,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._fail(404, f"{path} not found", "NotFound")
 
     def _post(self, path: str, params: dict[str, str], body: Object) -> None:
+        if path.endswith("/selfsubjectreviews"):
+            self._send(201, body | {"status": {"userInfo": {"username": "ada"}}})
+            return
         key = f"{path}/{body['metadata']['name']}"
         if key in self.api.objects:
             self._fail(409, f"{key} already exists", "AlreadyExists")

@@ -15,11 +15,11 @@ import pytest
 
 from railhead import cli
 from railhead.base.errors import ExitCode
-from railhead.contract import ClusterContract
+from railhead.contract import ClusterContract, Queue
 from railhead.launch import after, console, patches
 from railhead.launch.submit import SUBMITTED
 from tests.unit.launch import world
-from tests.unit.launch.conftest import Clock, publish
+from tests.unit.launch.conftest import CONTRACT, Clock, publish
 from tests.unit.launch.fake_api import Api
 from tests.unit.launch.test_commands import play
 
@@ -176,8 +176,112 @@ def test_top_names_a_node_that_went_silent(api: Api, run: Any, running: Any) -> 
     assert (row["step"], row["loss"], [*row["silent_seconds"]]) == ("12/90", "0.5", ["node-1"])
 
 
-def test_top_of_nothing(run: Any) -> None:
-    assert run("top")[1] == "no job runs\n"
+QUEUES = "/apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/training/localqueues/training"
+
+
+def rows(out: str) -> list[list[str]]:
+    """Return the tables' rows, each in its words."""
+    return [line.split() for line in out.splitlines()]
+
+
+def test_top_of_an_idle_team_shows_its_queue(run: Any) -> None:
+    code, out, _ = run("top")
+    assert code == 0
+    assert rows(out)[1:] == [["training", "gpu", "12", "of", "16", "4", "2", "of", "2", "0"], [],
+                             ["no", "job", "runs"]]  # fmt: skip
+
+
+def test_top_shows_who_runs_and_who_waits_where(api: Api, run: Any, running: Any) -> None:
+    api.open_logs.clear()
+    api.logs["demo-node-0-0-abcde"] = [f"{stamp(3)} step 12/90 loss 0.5"]
+    running["metadata"]["annotations"] = {"railhead.dev/user": "ada"}
+    waits = [world.job(api, name) for name in ("late", "early")]
+    for owner in waits:
+        message = "insufficient unused quota for nvidia.com/gpu in flavor gpu, 12 more needed"
+        world.workload(api, owner, message=message)
+    api.objects[f"{QUEUES}/pendingworkloads"] = {
+        "items": [
+            {
+                "metadata": {"name": "x", "ownerReferences": [{"uid": owner["metadata"]["uid"]}]},
+                "positionInClusterQueue": 1 - place,
+                "positionInLocalQueue": 1 - place,
+            }
+            for place, owner in enumerate(waits)
+        ]
+    }
+    world.end(api, world.job(api, "over", nodes=0))
+    result = rows(run("top")[1])
+    assert ["demo", "ada", "running", "2", "16", "step", "12/90", "0.5", "-", "0"] in [
+        row[:-1] for row in result
+    ]
+    why = "12 nvidia.com/gpu must become free in flavor gpu".split()
+    assert [[*row[:5], *row[7:]] for row in result if row and row[0] in "12"] == [
+        ["1", "early", "-", "queued", "2", *why],
+        ["2", "late", "-", "queued", "2", *why],
+    ]
+    board = json.loads(run("top", "--json")[1])
+    assert board["queues"] == [
+        {
+            "queue": "training",
+            "pool": "gpu",
+            "gpus": 16,
+            "gpus_used": 12,
+            "gpus_free": 4,
+            "nodes": 2,
+            "nodes_used": 2,
+            "nodes_down": 0,
+        }
+    ]
+    assert [(row["name"], row["user"]) for row in board["running"]] == [("demo", "ada")]
+    assert [(row["name"], row["place"]) for row in board["waiting"]] == [("early", 1), ("late", 2)]
+
+
+def test_top_of_a_viewer_does_not_count_nodes_that_are_down(api: Api, run: Any) -> None:
+    api.objects["/api/v1/nodes/gpu-0"]["spec"]["unschedulable"] = True
+    assert json.loads(run("top", "--json")[1])["queues"][0]["nodes_down"] == 1
+    api.refusals[("GET", "/api/v1/nodes")] = (403, "nodes is forbidden")
+    assert json.loads(run("top", "--json")[1])["queues"][0]["nodes_down"] is None
+    assert rows(run("top")[1])[1][-1] == "?"
+
+
+def test_other_teams_namespaces_are_left_out(api: Api, run: Any, running: Any) -> None:
+    """A contract names all teams' namespaces; each may read its own."""
+    theirs = Queue(
+        name="their", namespace="their", cluster_queue="their", flavors=("gpu",), pools=("gpu",)
+    )
+    mine = CONTRACT.queues
+    publish(
+        api,
+        CONTRACT.model_copy(
+            update={"queues": (theirs, *mine), "namespaces": ("their", "training")}
+        ),
+    )
+    base = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/their/trainjobs"
+    closed = (base, f"{base}/demo", f"{base}/dmeo")
+    queue = "/apis/kueue.x-k8s.io/v1beta2/namespaces/their/localqueues/their"
+    files = [f"/api/v1/namespaces/their/configmaps/dmeo-files{n}" for n in ("", "-1")]
+    for path in (*closed, queue, *files):
+        api.refusals[("GET", path)] = (403, "forbidden")
+    assert run("list")[1].startswith("demo ")
+    assert "demo" in run("status")[1]
+    assert run("describe", "demo")[0] == 0
+    assert [row["queue"] for row in json.loads(run("top", "--json")[1])["queues"]] == ["training"]
+    code, _, err = run("cancel", "dmeo")
+    assert (code, "did you mean 'demo'?" in err) == (ExitCode.NOT_FOUND, True)
+    # If it is all of them, that is an error.
+    code, _, err = run("list", "--namespace", "their")
+    assert (code, "forbidden" in err) == (ExitCode.REFUSED, True)
+
+
+def test_who_launches_a_job_is_on_it(api: Api, run: Any, job_file: Path) -> None:
+    run("launch", job_file)
+    assert api.objects[JOB]["metadata"]["annotations"]["railhead.dev/user"] == "ada"
+    assert json.loads(run("status", "demo", "--json")[1])["user"] == "ada"
+    # A cluster that does not say who one is takes the job all the same.
+    path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+    api.refusals[("POST", path)] = (403, "forbidden")
+    assert run("launch", job_file, "--name", "other")[0] == 0
+    assert "railhead.dev/user" not in api.objects[f"{world.JOBS}/other"]["metadata"]["annotations"]
 
 
 # -- restart ------------------------------------------------------------------------------------
