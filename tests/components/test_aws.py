@@ -140,6 +140,7 @@ def clouds(recording: Recording) -> list[Registered]:
 
 
 class TestGraph:
+    @pytest.mark.slow
     @pytest.mark.parametrize("stack", [PROD, BLOCK])
     def test_everything_is_made_in_the_stacks_account_and_region(
         self, stack: str, request: pytest.FixtureRequest

@@ -71,6 +71,7 @@ def test_inputs_and_options_are_those_of_the_snapshot(stack: str, recording: Rec
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VARIANTS)
 def test_what_no_shipped_stack_says_makes_what_it_made(name: str) -> None:
     assert made_otherwise(name) == (MADE / "variants" / f"{name}.yaml").read_text(), (
@@ -83,6 +84,7 @@ def test_every_snapshot_has_its_stack() -> None:
     assert sorted(path.stem for path in MADE.glob("*.yaml")) == STACKS
 
 
+@pytest.mark.slow
 def test_what_is_planned_does_not_depend_on_what_is_known(
     recording: Recording, unknown: Recording
 ) -> None:

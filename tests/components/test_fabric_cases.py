@@ -16,6 +16,8 @@ from railhead.platform.registry import platforms_of
 from tests.components.fabrics import Case, cases, cluster, parameters, recorded
 from tests.components.recording import Recording, Registered, run_stack
 
+pytestmark = pytest.mark.slow
+
 CASES = cases()
 
 

@@ -172,6 +172,7 @@ class TestDrivers:
             made = sriov.pool_config(of.pools[0], of.fabric)
             assert set(made) == {"nodeSelector", "maxUnavailable"}
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "identity", ["sriov-roce-roce-existing", "sriov-ib-infiniband-existing"]
     )
@@ -525,6 +526,7 @@ class TestRails:
             assert first["ipam"]["type"] == "host-local"
             assert first.get("mtu") == (9000 if plugin == "macvlan" else None)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "identity",
         ["rdma-shared-roce-existing", "host-device-roce-existing", "ipoib-infiniband-existing"],
@@ -639,6 +641,7 @@ class TestInstaller:
             assert done.returncode != 0
             assert not (tmp_path / "railhead/tcpx").exists()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("plugin", PLUGINS, ids=lambda p: p.name)
     def test_installer_updates_on_delete_and_nothing_awaits_it(self, plugin: NodePlugin) -> None:
         assert gke_fabric.installer(plugin, MEGA.registry_mirrors)["updateStrategy"] == {

@@ -25,6 +25,8 @@ from tests.components.recording import Recording
 from tests.components.test_api_server import integers
 from tests.components.variants import variant
 
+pytestmark = pytest.mark.slow
+
 # Whose objects a mode makes; a kind of theirs without a schema here is a failure.
 GROUPS = (
     "mellanox.com",

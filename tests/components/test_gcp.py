@@ -109,6 +109,7 @@ def clouds(recording: Recording) -> list[Registered]:
     return [r for r in recording.resources.values() if r.type.startswith("gcp:")]
 
 
+@pytest.mark.slow
 def test_one_provider_makes_everything_where_the_stack_says(recording: Recording) -> None:
     provider = named(recording, "pulumi:providers:gcp")
     assert provider.inputs["project"] == "railhead-training"
@@ -448,6 +449,7 @@ def test_flex_start_takes_nodes_when_gangs_wait() -> None:
     assert "upgradeSettings" not in pool.inputs, "GKE's own, SHORT_LIVED, would differ for ever"
 
 
+@pytest.mark.slow
 def test_a_gang_asks_for_the_nodes_of_flex_start() -> None:
     schemas = crds.schemas("proven")
     fields = {"capacity": {"kind": "flex-start"}, "tolerations": QUEUED}

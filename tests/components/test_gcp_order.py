@@ -11,6 +11,8 @@ import pytest
 from tests.components.order import assert_first, before
 from tests.components.recording import STACKS, Recording, Registered, recorded
 
+pytestmark = pytest.mark.slow
+
 GCP = [name for name in STACKS if name.startswith("gcp-")]
 
 CLUSTER = "gcp:container/cluster:Cluster"

@@ -121,6 +121,7 @@ def test_a_job_with_a_place_of_its_own_keeps_it() -> None:
     assert said(patch) == "true"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stack", METAL)
 def test_shipped_bare_metal_stacks_end_lost_pods(stack: str) -> None:
     """Bare metal has no cloud that deletes the node of a machine that is off."""

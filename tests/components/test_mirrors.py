@@ -18,6 +18,8 @@ from railhead.resolve.images import images
 from tests.components.recording import STACKS, Recording, recorded, run_stack, stack_cluster
 from tests.marks import one_of_each
 
+pytestmark = pytest.mark.slow
+
 CONTROLLERS: dict[str, Controller] = {
     row.name: row for row in (*COMBINATIONS["proven"].controllers, *ADDONS.values())
 }

@@ -13,6 +13,8 @@ from railhead.base.errors import InputError
 from railhead.catalog.versions import NFS_CSI
 from tests.components.recording import run_stack, stack_cluster
 
+pytestmark = pytest.mark.slow
+
 STACK = "onprem-roce-shared"
 
 

@@ -45,6 +45,7 @@ COMBINED = ("lab", "proven", "newest-read", "kueue-0.15")
 OF_TEAMS = ("ClusterQueue", "Cohort", "LocalQueue")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_fits_the_published_schema(
     recording: Recording, schemas: dict[tuple[str, str], Any], kind: str
@@ -83,6 +84,7 @@ def with_teams(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     return run_program(raw, cache), crds.schemas(request.param)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", OF_TEAMS)
 def test_what_teams_have_fits_the_published_schema(with_teams: Any, kind: str) -> None:
     recording, schemas = with_teams

@@ -248,6 +248,7 @@ class TestReleases:
             "kubeflow-trainer": str(cache / "charts" / "kubeflow-trainer-2.1.0"),
         }
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "combination", [PROVEN, NEWEST_READ, TEMPLATE_CHARGE], ids=lambda c: c.name
     )

@@ -21,6 +21,8 @@ from tests import crds
 from tests.components.recording import STACKS, Recording, run_stack, stack_cluster
 from tests.marks import one_of_each
 
+pytestmark = pytest.mark.slow
+
 OPERATOR = crds.DATA.parent / "prometheus-operator-v0.85.0"
 
 

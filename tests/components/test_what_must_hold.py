@@ -54,6 +54,7 @@ def parts(recording: Recording, stack: str) -> dict[str, list[Registered]]:
     return results
 
 
+@pytest.mark.slow
 def test_guards_deny_and_what_they_cannot_evaluate_they_deny_too(recording: Recording) -> None:
     bindings = recording.kind("ValidatingAdmissionPolicyBinding")
     assert len(bindings) >= 4

@@ -17,6 +17,8 @@ import pytest
 from tests.components.recording import Recording, Registered
 from tests.components.test_watching import watched
 
+pytestmark = pytest.mark.slow
+
 # What a cluster, a release or a cloud brings.
 GIVEN_ROLES = frozenset({"admin", "cluster-admin", "edit", "view"})
 GIVEN_CLASSES = frozenset({"system-node-critical", "system-cluster-critical"})

@@ -13,6 +13,7 @@ from tests.docs.component_pages import PAGES, components, pages
 REMEDY = "run `python -m tests.docs.component_pages`"
 
 
+@pytest.mark.slow
 def test_pages_are_current() -> None:
     written = pages()
     assert {path.name for path in PAGES.glob("*.md")} == {path.name for path in written}, REMEDY

@@ -362,6 +362,7 @@ def config_map(ready: str = "") -> dict[str, Any]:
 WAITING = annotated(waitFor="jsonpath={.metadata.labels.ready}=yes")
 
 
+@pytest.mark.slow
 def test_a_wait_ends_when_the_object_is_ready() -> None:
     notes = Notes()
     client = FakeClient({"/o": [config_map(), config_map("no"), config_map("yes")]})
@@ -373,6 +374,7 @@ def test_a_wait_ends_when_the_object_is_ready() -> None:
     assert notes.statuses[-1] == ""
 
 
+@pytest.mark.slow
 def test_a_wait_times_out_with_reasons() -> None:
     obj = {**config_map(), "status": condition("Ready", "False", reason="Because", message="of it")}
     client = FakeClient({"/o": obj})

@@ -35,6 +35,8 @@ from railhead.lab.engine.provider.client import ClientSettings, KubeClient, load
 from railhead.lab.engine.provider.helm import merge_values, resource_names
 from railhead.lab.engine.provider.servicer import KubernetesProvider
 
+pytestmark = pytest.mark.slow
+
 URN = "urn:pulumi:dev::proj::a:b:Component$kubernetes:core/v1:ConfigMap::settings"
 
 

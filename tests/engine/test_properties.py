@@ -32,6 +32,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(max_size=5), VALUES, max_size=4))
 def test_properties_survive_a_round_trip(bag: dict[str, Any]) -> None:
     assert properties.decode(properties.encode(bag)) == bag

@@ -123,6 +123,7 @@ def test_the_part_kept_aside_is_never_listed() -> None:
         evaluation().misreadings("held_out")
 
 
+@pytest.mark.slow
 def test_no_figure_of_the_part_kept_aside_is_of_one_or_two_logs() -> None:
     module = evaluation()
     for rows in measured().values():

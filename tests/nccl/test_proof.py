@@ -20,6 +20,8 @@ from railhead.diagnose import read
 from railhead.nccl.reading import Reading
 from railhead.nccl.sources import Source
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).resolve().parent
 PARTS = ("tune", "held_out")
 # With the ports' link layer no longer shown, InfiniBand and RoCE are verbs; without the provider

@@ -75,6 +75,7 @@ def violations(plan: Plan) -> set[str]:
     return {name for name, entry in results.items() if entry} or set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stack", STACKS)
 def test_every_stack_that_is_shipped_passes_every_rule(stack: str) -> None:
     assert violations(shipped(stack)) == set()
@@ -446,6 +447,7 @@ _TRAINER = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("edit", "rule"),
     [

@@ -100,6 +100,7 @@ def test_every_rule_is_mandatory() -> None:
     assert advisory == ["versions-ran"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", [PRIVILEGE, SHM, QUEUE])
 def test_the_lab_stack_obeys(rule: str, tmp_path: Path) -> None:
     fake_lab(tmp_path)

@@ -49,6 +49,7 @@ def test_statement_excludes_lines_of_nested_statements(
     assert results == {2: {2}, 8: {7, 8, 9, 10}, 12: {12}, 13: {13}}
 
 
+@pytest.mark.slow
 def test_shared_lines_run_all_tests_that_may_use_them(tmp_path: Path) -> None:
     (tmp_path / "code.py").write_text(SOURCE)
     (tmp_path / "test_code.py").write_text(TESTS)

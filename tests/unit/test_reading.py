@@ -71,6 +71,7 @@ def test_a_size_is_asked_before_a_file_is_read(tmp_path: Path) -> None:
     assert reading.read_text(small) == "a\nb"
 
 
+@pytest.mark.slow
 def test_an_error_ends_after_a_screen() -> None:
     shown = running.screen("\n".join(["x" * 200_000] * 5000))
     assert len(shown) < 64_000

@@ -149,6 +149,7 @@ def test_incomplete_output_never_passes(
     assert says in result.summary
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fields",
     [

@@ -86,6 +86,7 @@ def refused(status: int) -> ApiError:
     return ApiError(status=status, reason="", message="no", details=None, remedy="")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "last",
     [

@@ -138,6 +138,7 @@ def check_page(found: Report, text: str) -> Node:
     return root
 
 
+@pytest.mark.slow
 @settings(
     max_examples=60,
     deadline=None,

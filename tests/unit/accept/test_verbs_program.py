@@ -122,6 +122,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     return Cluster(tmp_path)
 
 
+@pytest.mark.slow
 def test_every_rail_is_asked_by_both_tools_from_node_to_node(
     cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -143,6 +144,7 @@ def test_every_rail_is_asked_by_both_tools_from_node_to_node(
         assert pair["device"] in pair["output"]
 
 
+@pytest.mark.slow
 def test_server_that_ends_before_listening_is_reported(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

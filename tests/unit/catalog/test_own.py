@@ -75,6 +75,7 @@ def test_a_row_of_ones_own_is_all_that_a_machine_needs(tmp_path: Path) -> None:
     assert (pool.gpus_per_node, pool.nics, pool.nvlink_domain) == (4, 2, 2)
 
 
+@pytest.mark.slow
 def test_the_commands_know_it(tmp_path: Path) -> None:
     stack = beside(tmp_path, plain(ROW))
     done = subprocess.run(

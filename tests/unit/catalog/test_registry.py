@@ -23,6 +23,8 @@ from railhead.catalog import digests, registry
 from railhead.config import load
 from railhead.resolve.images import images, loose
 
+pytestmark = pytest.mark.slow
+
 REPO = Path(__file__).resolve().parents[3]
 USER = "reader:secret"
 

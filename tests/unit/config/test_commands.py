@@ -54,6 +54,7 @@ def line(file: Path, text: str) -> int:
     return next(i for i, row in enumerate(file.read_text().splitlines(), 1) if text in row)
 
 
+@pytest.mark.slow
 def test_without_an_argument_every_stack_is_checked(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -86,6 +87,7 @@ def test_without_an_argument_every_stack_is_checked(
     assert run(capsys, "check")[0] == ExitCode.NOT_FOUND
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", STACKS, ids=lambda f: f.name)
 def test_every_example_stack_is_correct(capsys: pytest.CaptureFixture[str], file: Path) -> None:
     code, out, _ = run(capsys, "check", str(file))
@@ -183,6 +185,7 @@ def test_the_schema_is_printed_as_json(capsys: pytest.CaptureFixture[str]) -> No
     assert json.loads(out)["$schema"].endswith("2020-12/schema")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", STACKS, ids=lambda f: f.name)
 def test_every_example_stack_satisfies_the_schema(
     validator: jsonschema.Draft202012Validator, file: Path

@@ -58,6 +58,7 @@ def test_the_lab_stack_loads() -> None:
     assert cluster.pools[0].instance_type == "lab.8gpu"
 
 
+@pytest.mark.slow
 def test_loading_needs_no_pulumi() -> None:
     code = (
         "import sys; from pathlib import Path; from railhead.config import load; "
@@ -225,6 +226,7 @@ _JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @example("checkpoints", [{"name": []}])
 @example("pools", [{"name": {}, "instance_type": []}])
 @given(st.sampled_from(sorted(lab())), _JSON)

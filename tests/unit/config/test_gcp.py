@@ -660,6 +660,7 @@ PLACES = [
 ]
 
 
+@pytest.mark.slow
 @given(st.sampled_from(PLACES), ANYTHING)
 def test_any_value_anywhere_is_taken_or_named(place: str, value: Any) -> None:
     raw = changed(ULTRA, ("fabric.rails", []), (place, value))

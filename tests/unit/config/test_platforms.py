@@ -96,6 +96,7 @@ def test_every_platform_has_its_two_folders_and_no_list_does() -> None:
         assert (REPO / "components" / kind / "__init__.py").is_file()
 
 
+@pytest.mark.slow
 def test_one_more_folder_is_all_that_a_new_platform_needs(tmp_path: Path) -> None:
     """A platform beside ours: found, parsed, checked, in the schema, built; no file says so."""
     new, built = tmp_path / "platform" / "azure", tmp_path / "components" / "azure"

@@ -109,6 +109,7 @@ def totals(found: Cluster) -> dict[str, Decimal]:
     return total
 
 
+@pytest.mark.slow
 @given(
     nodes=st.integers(1, 12),
     first=st.integers(0, 12),

@@ -305,6 +305,7 @@ def test_ras_json_names_missing_and_late_ranks() -> None:
     assert ras.read_ras_json({"communicators": [communicator([7, 7], False)]}, "ras.json") == {}
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(held=st.dictionaries(st.sampled_from(("communicators", "ras")), VALUES, max_size=2))
 def test_any_json_of_ras_gives_a_result(held: dict[str, Any]) -> None:

@@ -94,6 +94,7 @@ FRAMEWORK = Loom(
 """
 
 
+@pytest.mark.slow
 def test_one_more_file_is_all_that_a_framework_needs(tmp_path: Path) -> None:
     """A module that is not in the tree, through config, runtime, guards, contract and launch."""
     (tmp_path / "loom.py").write_text(_ANOTHER)

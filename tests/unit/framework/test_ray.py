@@ -16,6 +16,8 @@ import pytest
 from railhead.base.programs import program
 from railhead.framework.base import PROGRAMS
 
+pytestmark = pytest.mark.slow
+
 #: `ray start --head` marks its node; `--address --block` does too and lasts until it is stopped.
 RAY = """#!/bin/sh
 echo "$@" >> "$PLAY/called"

@@ -65,6 +65,7 @@ def ended(site: Path, *words: str, **environment: str) -> subprocess.CompletedPr
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "start",
     [

@@ -516,6 +516,7 @@ BROKEN: dict[str, Broken] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", BROKEN)
 def test_a_broken_node_fails_for_that_reason_alone(tmp_path: Path, case: str) -> None:
     name, spoil, subject, detail, remedy = BROKEN[case]

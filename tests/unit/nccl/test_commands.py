@@ -114,6 +114,7 @@ def test_gdr_on_some_connections_is_not_gdr(tmp_path: Path) -> None:
     assert cli.run(["nccl", "read", str(path), "--expect-gdr"]) == ExitCode.UNMET
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "code"),
     [

@@ -17,6 +17,8 @@ from railhead.nccl.trouble import SIGNS as TROUBLE_SIGNS
 from tests.unit.nccl import logs
 from tests.unit.nccl.words import WORDS
 
+pytestmark = pytest.mark.slow
+
 REAL = "\n".join(
     [
         *logs.healthy(),

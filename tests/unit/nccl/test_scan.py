@@ -258,6 +258,7 @@ def test_one_deviating_rank_of_a_thousand_is_reported(tmp_path: Path) -> None:
     assert notes["versions-differ"].text.endswith("2.20.5, 2.21.5")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize(
     "piece",
@@ -340,6 +341,7 @@ def test_blocks_are_merged_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert result.lines == count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("native", [False, True])
 def test_a_failure_after_thousands_of_healthy_lines_is_seen(native: bool, tmp_path: Path) -> None:
     """Lines that every rank writes must not crowd out the failure."""

@@ -69,6 +69,7 @@ def ends(data: bytes) -> Iterator[int]:
     yield from range(longest, len(data) + 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lines", [HANG, TABLE], ids=["hang", "table"])
 def test_a_block_may_end_at_every_place(lines: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     data = "\n".join(lines).encode()

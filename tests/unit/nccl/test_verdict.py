@@ -239,6 +239,7 @@ def test_one_nic_of_the_aws_plugin_is_slow(read: Read) -> None:
     assert read([*efa, *own]).verdict == "other"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rate",
     [

@@ -287,6 +287,7 @@ def validator(versions: str) -> jsonschema.Draft7Validator:
     return jsonschema.Draft7Validator(schemas["trainer.kubeflow.org/v1alpha1", "TrainJob"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stack", STACKS)
 def test_every_example_on_every_shipped_stack(stack: str, repo: Path) -> None:
     """MPI needs images with sshd, which no shipped stack but the lab's has a runtime for."""

@@ -91,6 +91,7 @@ def planned(cluster: Cluster, runtime: str, **sets: Any) -> Plan:
     return make_plan(job, (), resolve(cluster).contract)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("runtime", "gpus", "efa", "pages"),
     [
