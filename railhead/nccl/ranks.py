@@ -24,8 +24,13 @@ TCP = re.compile(
     r"via NET/(?:Socket|FastSocket)\b|Using network (?:Socket|FastSocket)\b"
     r"|(?i:Selected provider is (?:tcp|sockets|udp)\b)"
 )
-#: Settings that make NCCL print all that is judged here.
-DEBUG = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,BOOTSTRAP,ENV,NET,GRAPH"}
+#: Settings that make NCCL print all that is judged here; nodes of one rack would go by NVLink, past
+#: the NICs that are to be proven.
+DEBUG = {
+    "NCCL_DEBUG": "INFO",
+    "NCCL_DEBUG_SUBSYS": "INIT,BOOTSTRAP,ENV,NET,GRAPH",
+    "NCCL_MNNVL_ENABLE": "0",
+}
 _NCCL = re.compile(r"NCCL (?:INFO|WARN)|NCCL version ")
 _SHOWN = 3
 

@@ -37,6 +37,12 @@ MARK = "slow-nodes: "
 PATIENCE = 180.0
 # Computing is repeated so much more often than an exchange: seconds of it, not a moment.
 COMPUTES = 5
+# What NCCL prints; nodes of one rack would go by NVLink, past the NICs that are measured.
+SETTINGS = {
+    "NCCL_DEBUG": "INFO",
+    "NCCL_DEBUG_SUBSYS": "INIT,NET,ENV",
+    "NCCL_MNNVL_ENABLE": "0",
+}
 Line = dict[str, Any]
 
 
@@ -228,11 +234,7 @@ class Pod:
             log = Path(folder) / "nccl"
             env = {**os.environ, **extra}
             if cuda:
-                env |= {
-                    "NCCL_DEBUG": "INFO",
-                    "NCCL_DEBUG_SUBSYS": "INIT,NET,ENV",
-                    "NCCL_DEBUG_FILE": f"{log}.%p",
-                }
+                env |= SETTINGS | {"NCCL_DEBUG_FILE": f"{log}.%p"}
             started = []
             for local, rank in enumerate(ranks):
                 words = [

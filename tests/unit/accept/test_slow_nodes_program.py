@@ -12,6 +12,7 @@ import pytest
 
 from railhead.accept import search
 from railhead.accept.programs import slow_nodes as program
+from railhead.nccl.ranks import DEBUG
 
 REPEATS = 3
 MEBIBYTES = 64
@@ -56,6 +57,11 @@ def led(
             assert not thread.is_alive()
     lines = [line.removeprefix(program.MARK) for line in capsys.readouterr().out.splitlines()]
     return [json.loads(line) for line in lines]
+
+
+def test_nodes_of_one_rack_are_measured_over_their_nics() -> None:
+    for settings in (program.SETTINGS, DEBUG):
+        assert settings["NCCL_MNNVL_ENABLE"] == "0"
 
 
 def test_it_asks_what_the_search_asks_and_ends(

@@ -640,6 +640,7 @@ def get_backend():
 
 def init_process_group(backend, timeout):
     assert (backend, os.environ["NCCL_DEBUG"]) == ("nccl", "INFO")
+    assert os.environ["NCCL_MNNVL_ENABLE"] == "0"
     log = WORLD / f"log-{get_rank()}"
     if not log.exists():
         sys.exit(9)
