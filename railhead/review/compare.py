@@ -144,6 +144,7 @@ def _parsed(value: Any) -> Any:
 def compare(before: Mapping[str, Planned], after: Mapping[str, Planned]) -> list[Change]:
     """Return all differences."""
     matched = _matched(before, after)
+    before = {urn: _following(resource, matched) for urn, resource in before.items()}
     changes = [
         change
         for old, new in matched.items()
@@ -177,6 +178,18 @@ def _matched(before: Mapping[str, Planned], after: Mapping[str, Planned]) -> dic
         if previous:
             results[previous] = urn
     return results
+
+
+def _following(resource: Planned, matched: Mapping[str, str]) -> Planned:
+    """Return a resource of the base that refers to others by the names that the head has."""
+    return replace(
+        resource,
+        waits_for=frozenset(matched.get(urn, urn) for urn in resource.waits_for),
+        refers={
+            key: tuple(sorted(matched.get(urn, urn) for urn in urns))
+            for key, urns in resource.refers.items()
+        },
+    )
 
 
 def _changed(old: Planned, new: Planned, after: Mapping[str, Planned]) -> Change | None:

@@ -74,6 +74,9 @@ ROWS: tuple[Gone, ...] = (
     Gone("gcp:filestore*", "refuse", "data", "all that is in it is deleted", "every run"),
     Gone("gcp:lustre*", "refuse", "data", "all that is in it is deleted", "every run"),
     Gone("*bucket:Bucket", "refuse", "data", "all that is in it is deleted", "every run"),
+    Gone("*bucketV2:*", "refuse", "data", "all that is in it is deleted", "every run"),
+    Gone("aws:s3/bucketVersioning*", "refuse", "data", "no older version is kept", _LATER),
+    Gone("aws:s3/bucketPublicAccess*", "refuse", "rights", "it may be made public", _LATER),
     Gone("*backupPolicy*", "refuse", "data", "nothing is backed up", _LATER),
     Gone("aws:kms*", "refuse", "data", "what it encrypts can never be read again", "everybody"),
     Gone("*:Cluster", "refuse", "jobs", "the whole cluster goes", "everybody, at once"),
@@ -89,6 +92,10 @@ ROWS: tuple[Gone, ...] = (
     Gone("aws:ec2/natGateway*", "ask", "network", "one way out fewer", "pulls if the rest fails"),
     Gone("aws:ec2/*", "ask", "network", "a way through the network is gone", "who uses it"),
     Gone("gcp:compute*", "ask", "network", "a way through the network is gone", "who uses it"),
+    Gone("aws:budgets*", "ask", "guards", "nobody is warned of what is spent", "who pays"),
+    Gone("*:billing/budget*", "ask", "guards", "nobody is warned of what is spent", "who pays"),
+    Gone("*metricAlarm*", "ask", "guards", "nobody is warned of it", _LATER),
+    Gone("*alertPolicy*", "ask", "guards", "nobody is warned of it", _LATER),
     Gone("*logGroup*", "ask", "guards", "its logs are deleted", "the next audit"),
 )
 _OTHER = Gone("*", "ask", "guards", "the cluster had it and has it no more", _LATER)

@@ -31,6 +31,7 @@ def judged(
     *,
     code: bool,
     named: Collection[tuple[str, str]],
+    added: Collection[str] = (),
 ) -> Iterator[tuple[str, Judged]]:
     """Yield (rule, verdict) on a change.
 
@@ -39,6 +40,7 @@ def judged(
         after: all of the head.
         code: whether code made it, and not the stack's own file.
         named: what the guard of edits names already, as (kind, name), with all that goes with it.
+        added: URNs of what is new in the head.
     """
     if change.kind in ("deleted", "replaced"):
         yield from _lost(change, code=code, named=named)
@@ -54,7 +56,7 @@ def judged(
     results += fields(change)
     if type_.startswith("aws:"):
         results += [*rights.documents(change), *rights.attachments(change, code=code)]
-        results += _reach(change)
+        results += [*_reach(change), *_expiry(change, added)]
     if type_.startswith("gcp:") and "iAM" in type_:
         results += rights.google(change)
     elif type_.startswith("gcp:compute/firewall"):
@@ -133,14 +135,13 @@ def _options(change: Change) -> Iterator[tuple[str, Judged]]:
     old, new = change.before, change.after
     if old is None or new is None:
         return
+    row = gone(new.type)
     if old.protect and not new.protect:
-        yield (
-            "protect",
-            Judged("refuse", "data", "loses its protection (protect): one edit can delete it"),
-        )
+        text = f"loses its protection (protect): one edit can delete it, and then {row.what}"
+        yield "protect", Judged("refuse", row.loss, text, row.who)
     if old.retain and not new.retain:
         text = "loses retain_on_delete: what is deleted from the stack is deleted for good"
-        yield "retain", Judged("refuse", "data", text)
+        yield "retain", Judged("refuse", row.loss, text, row.who)
     if lost := sorted(old.ignores - new.ignores):
         text = f"no longer ignores changes of {', '.join(lost)}: the next update puts them back"
         yield (
@@ -189,6 +190,25 @@ def _reach(change: Change) -> Iterator[Judged]:
                 yield Judged("refuse", "network", text, "who sends what is refused")
 
 
+def _expiry(change: Change, added: Collection[str]) -> Iterator[Judged]:
+    """Yield rules that delete what is in a bucket that was there before."""
+    buckets = change.either.refers.get("bucket", ())
+    if (
+        change.kind != "added"
+        or "ucketLifecycle" not in change.either.type
+        or (buckets and all(urn in added for urn in buckets))
+    ):
+        return
+    for rule in change.now.get("rules") or ():
+        when = rule.get("expiration") or {}
+        if rule.get("status") != "Enabled" or not (when.get("days") or when.get("date")):
+            continue
+        below = (rule.get("filter") or {}).get("prefix") or rule.get("prefix")
+        after = f"{when['days']} days after it was written" if when.get("days") else when["date"]
+        text = f"deletes {f'what is below {below}' if below else 'every object'}, {after}"
+        yield Judged("ask" if below else "refuse", "data", text, "who reads it later")
+
+
 def _hosts(network: str) -> str:
     return f"{ipaddress.ip_network(network, strict=False).num_addresses:,}"
 
@@ -227,5 +247,17 @@ def _unread(change: Change) -> Iterator[Judged]:
 def _first(changed: Mapping[str, tuple[Any, Any]]) -> str:
     """Return the first of several changed fields in words, and how many more there are."""
     path, (was, now) = next(iter(changed.items()))
+    path, was, now = _narrowed(path, was, now)
     more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
     return f"{path}: {short(was)} -> {short(now)}{more}"
+
+
+def _narrowed(path: str, was: Any, now: Any) -> tuple[str, Any, Any]:
+    """Return the first part of two lists or objects that differs, with its path."""
+    if isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
+        rows = ((f"{path}[{n}]", *pair) for n, pair in enumerate(zip(was, now, strict=True)))
+    elif isinstance(was, Mapping) and isinstance(now, Mapping):
+        rows = ((f"{path}.{key}", was.get(key), now.get(key)) for key in sorted({*was, *now}))
+    else:
+        return path, was, now
+    return next((_narrowed(*row) for row in rows if row[1] != row[2]), (path, was, now))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from railhead.review.model import Finding, Review, StackReview
 
@@ -66,10 +67,10 @@ def _lines(review: Review) -> Iterator[str]:
     if grave:
         yield "| | lost or opened | what | who notices | where |"
         yield "| --- | --- | --- | --- | --- |"
-        yield from map(_row, grave)
+        for alike in _alike(grave):
+            yield _row(alike)
         yield ""
-    for finding in grave:
-        yield from _detail(finding)
+    yield from _details(grave)
     for stack in review.stacks:
         yield from _stack(stack)
     notes = [f for f in review.findings if f.level == "note"]
@@ -95,30 +96,65 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
 
 
-def _row(finding: Finding) -> str:
-    where = f"`{finding.place.file}:{finding.place.line}`" if finding.place else ""
+def _alike(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """Return findings in groups that one row can say: the same of other resources, at one place.
+
+    The pack's messages name their resource, so the first of each resource under a rule are alike.
+    """
+    groups: dict[object, list[Finding]] = {}
+    nth: Counter[object] = Counter()
+    for finding in findings:
+        what: object = finding.what
+        if finding.rule.startswith("pack-"):
+            what = nth[finding.rule, finding.stack, finding.subject]
+            nth[finding.rule, finding.stack, finding.subject] += 1
+        key = (finding.level, finding.rule, finding.place, finding.who, what)
+        groups.setdefault(key, []).append(finding)
+    return list(groups.values())
+
+
+def _row(alike: Sequence[Finding]) -> str:
+    finding, *rest = alike
+    others = [f.subject if f.stack == finding.stack else f"{f.subject} of {f.stack}" for f in rest]
+    more = f", and so {_several(others)}" if others else ""
     what = f"{'' if not finding.stack else f'`{finding.stack}` '}**{_cell(finding.subject)}**"
     return (
-        f"| {_LEVELS[finding.level]} | {finding.loss} | {what} {_cell(finding.what)} | "
-        f"{_cell(finding.who)} | {where} |"
+        f"| {_LEVELS[finding.level]} | {finding.loss} | {what} {_cell(finding.what + more)} | "
+        f"{_cell(finding.who)} | {_where(finding)} |"
     )
 
 
-def _detail(finding: Finding) -> Iterator[str]:
-    if not finding.suggestion and not finding.allow:
-        return
-    where = f"`{finding.place.file}:{finding.place.line}`" if finding.place else ""
-    if finding.suggestion:
-        yield f"{where} - {_cell(finding.subject)}: what keeps it:"
-        yield "```suggestion"
-        yield finding.suggestion
-        yield "```"
-    if finding.allow:
-        yield f"Meant so? {finding.subject}: {finding.allow}"
-        yield ""
+def _several(names: Sequence[str]) -> str:
+    first = list(dict.fromkeys(names))
+    more = f" and {len(first) - 3} more" if len(first) > 3 else ""
+    return f"{', '.join(first[:3])}{more}"
+
+
+def _where(finding: Finding) -> str:
+    return f"`{finding.place.file}:{finding.place.line}`" if finding.place else ""
+
+
+def _details(findings: Sequence[Finding]) -> Iterator[str]:
+    """Yield each edit that keeps what is lost, once, and the way to allow the loss."""
+    shown: set[object] = set()
+    for finding in findings:
+        edit = (finding.place, finding.suggestion)
+        if finding.suggestion and edit not in shown:
+            shown.add(edit)
+            yield f"{_where(finding)} - {_cell(finding.subject)}: what keeps it:"
+            yield "```suggestion"
+            yield finding.suggestion
+            yield "```"
+        if finding.allow:
+            yield f"Meant so? {finding.subject}: {finding.allow}"
+            yield ""
 
 
 def _stack(stack: StackReview) -> Iterator[str]:
+    if not stack.compared and not stack.pools:
+        yield f"**`{stack.stack}`**: there is no plan to compare."
+        yield ""
+        return
     before = sum(pool.gpus_before for pool in stack.pools)
     after = sum(pool.gpus_after for pool in stack.pools)
     same = "unchanged" if before == after else f"{before} before"

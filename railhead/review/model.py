@@ -72,7 +72,7 @@ class Finding(Model):
     @property
     def fingerprint(self) -> str:
         """A digest that is the same for the same finding of a later run, on whichever line."""
-        text = "\0".join((self.rule, self.stack, self.subject))
+        text = "\0".join((self.rule, self.stack, self.subject, self.what))
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

@@ -25,7 +25,7 @@ _SECRET = re.compile(r"(TOKEN|PASSWORD|PASSWD|SECRET|API_?KEY|ACCESS_?KEY|CREDEN
 _FABRIC = ("NCCL_", "FI_", "UCX_", "OMPI_", "GLOO_", "RDMAV_", "LD_LIBRARY_PATH", "LD_PRELOAD")
 
 
-def network_policies(change: Change, **_: bool) -> Iterator[Judged]:
+def network_policies(change: Change, *, code: bool) -> Iterator[Judged]:
     """Yield traffic that a network policy newly allows, or no longer."""
     was, now = change.was.get("spec") or {}, change.now.get("spec") or {}
     lost = set(was.get("policyTypes") or ()) - set(now.get("policyTypes") or ())
@@ -39,7 +39,7 @@ def network_policies(change: Change, **_: bool) -> Iterator[Judged]:
         for rule in after:
             if rule in before:
                 continue
-            yield from _opened(rule, direction, peers, known=before)
+            yield from _opened(rule, direction, peers, known=before, code=code)
         if change.after and any(rule not in after for rule in before):
             old = [rule for rule in before if rule not in after]
             if not any(_contains(rule, row) for row in old for rule in after):
@@ -55,14 +55,16 @@ def _contains(rule: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
 
 
 def _opened(
-    rule: Mapping[str, Any], direction: str, peers: str, *, known: list[Any]
+    rule: Mapping[str, Any], direction: str, peers: str, *, known: list[Any], code: bool
 ) -> Iterator[Judged]:
     ports = rule.get("ports")
     where = f"{direction} on {_ports(ports)}" if ports else f"{direction} on every port"
     named = rule.get(peers)
     if not named:
-        if ports and direction == "egress":
-            yield Judged("ask", "network", f"opens {where} to anywhere")
+        # Ports that everyone may reach are an exporter's where the stack's file asks for one.
+        if ports and (direction == "egress" or not code):
+            anyone = "to anywhere" if direction == "egress" else "for anyone"
+            yield Judged("ask", "network", f"opens {where} {anyone}")
         else:
             yield Judged("refuse", "network", f"opens {where}, for anyone")
         return
@@ -156,7 +158,7 @@ def namespaces(change: Change, *, code: bool) -> Iterator[Judged]:
     if before in _LEVELS and (after not in _LEVELS or _LEVELS.index(after) < _LEVELS.index(before)):
         yield Judged("refuse", "guards", f"admits {after or 'any'} pods in place of {before} ones")
     if change.kind == "added" and after == "privileged":
-        yield Judged("ask", "guards", "admits privileged pods")
+        yield Judged("ask" if code else "note", "guards", "admits privileged pods")
     if code and (gone := sorted(set(was) - set(now) - {TRAINING_LABEL, _ENFORCE})):
         yield Judged("ask", "guards", f"loses labels {', '.join(gone)}")
 
@@ -508,8 +510,8 @@ BY_KIND: Mapping[str, tuple[Rule, ...]] = {
     "Release": (charts,),
     "ClusterTrainingRuntime": (pods,),
     "TrainingRuntime": (pods,),
-    "Role": (lambda change, **_: rights.roles(change),),
-    "ClusterRole": (lambda change, **_: rights.roles(change),),
+    "Role": (rights.roles,),
+    "ClusterRole": (rights.roles,),
     "RoleBinding": (rights.bindings,),
     "ClusterRoleBinding": (rights.bindings,),
     **dict.fromkeys(WORKLOADS, (pods,)),

@@ -46,7 +46,7 @@ _ELSEWHERE = (
 )
 _CODE = (".py", ".yaml", ".yml", ".json", ".toml")
 _WHO: dict[str, str] = {
-    "data": "every run that resumes from it: it starts at step 0",
+    "data": "runs that need it, on the day when it is gone",
     "jobs": "the people whose jobs run or wait there",
     "quota": "the teams of the queue, whose jobs wait",
 }
@@ -229,7 +229,7 @@ def _stack(
             changes = compare(old, new)
             findings += build.changes(changes, new, named)
         findings += build.violations(pack.new())
-    pools = tuple(_pools(before, after))
+    pools = tuple(_pools(before, after)) if after.cluster else ()
     findings += build.capacity(pools)
     return StackReview(
         stack=name,
@@ -413,8 +413,9 @@ class _Builder:
         named: set[tuple[str, str]],
     ) -> Iterator[Finding]:
         code = self.file not in self.source.changed
+        added = {change.either.urn for change in changes if change.kind == "added"}
         for change in changes:
-            for rule, result in judged(change, after, code=code, named=named):
+            for rule, result in judged(change, after, code=code, named=named, added=added):
                 where, hunk = place.of_change(self.source, self.file, change)
                 yield Finding(
                     rule=rule,

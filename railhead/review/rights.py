@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
+from pulumi.runtime.rpc import UNKNOWN
+
 from railhead.base.rbac import POWERS, TAKES_ALL, WRITES
 from railhead.review.compare import Change
 from railhead.review.judged import Judged
 from railhead.review.model import Level
-from railhead.review.rows import several
+from railhead.review.rows import names, several
 
 
 def _triples(inputs: Mapping[str, Any]) -> set[tuple[str, str, str]]:
@@ -23,14 +25,20 @@ def _triples(inputs: Mapping[str, Any]) -> set[tuple[str, str, str]]:
     return triples
 
 
-def roles(change: Change) -> Iterator[Judged]:
-    """Yield rights that a Role or ClusterRole gains or loses."""
+def roles(change: Change, *, code: bool = True) -> Iterator[Judged]:
+    """Yield rights that a Role or ClusterRole gains or loses.
+
+    A namespace that the stack's file adds has the same roles as the others, within itself.
+    """
     was, now = _triples(change.was), _triples(change.now)
     gained, gone = now - was, was - now
     if gained:
         listed = _listed(gained)
         reasons = sorted({why for row in gained for why in _grave(row)})
-        if reasons:
+        own = change.kind == "added" and not code and change.either.type.endswith(":Role")
+        if own:
+            yield Judged("note", "rights", f"gains {listed}")
+        elif reasons:
             yield Judged("refuse", "rights", f"gains {listed}: its holder can {reasons[0]}")
         elif any(verb in WRITES for _, _, verb in gained):
             yield Judged("ask", "rights", f"gains {listed}")
@@ -161,8 +169,12 @@ def _is_grave(action: str, resource: str) -> bool:
 
 
 def _pairs(pairs: list[tuple[str, str]]) -> str:
-    texts = [f"{action} on {resource}" for action, resource in pairs]
-    return ", ".join(texts[:5]) + (f" and {len(texts) - 5} more" if len(texts) > 5 else "")
+    """Return actions by resource; those that only read come last."""
+    actions: dict[str, list[str]] = {}
+    for action, resource in sorted(pairs, key=lambda pair: (_reads(pair[0]), pair)):
+        actions.setdefault(resource, []).append(action)
+    texts = [f"{', '.join(names)} on {resource}" for resource, names in actions.items()]
+    return "; ".join(texts[:5]) + (f" and {len(texts) - 5} more" if len(texts) > 5 else "")
 
 
 _POLICY_KINDS = ("AccessPolicyAssociation", "RolePolicyAttachment", "PolicyAttachment")
@@ -203,6 +215,8 @@ def google(change: Change) -> Iterator[Judged]:
     if not change.now or not role or (role == change.was.get("role")):
         return
     who = change.now.get("member") or ", ".join(several(change.now.get("members")))
+    if UNKNOWN in who:
+        who = ", ".join(names(change.either.refers.get("member", ()))) or "its account"
     grave = role.lower().endswith(("admin", "owner", "editor")) or "tokenCreator" in role
     level: Level = "refuse" if grave else "ask"
     yield Judged(level, "rights", f"gives {who or 'its account'} {role}")

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+from pulumi.runtime.rpc import UNKNOWN
+
 from railhead.base.quantity import parse
 from railhead.base.wide import network_of
 from railhead.review.compare import Change
@@ -15,6 +17,7 @@ from railhead.review.model import Level, Loss
 
 When = Callable[[Any, Any], bool]
 _MISSING = "(nothing)"
+_UNKNOWN = "(known after the update)"
 
 
 def _any(was: Any, now: Any) -> bool:
@@ -40,7 +43,8 @@ def _more(was: Any, now: Any) -> bool:
 
 
 def _off(was: Any, now: Any) -> bool:
-    return was in (True, "true", "ENABLED") and now not in (True, "true", "ENABLED")
+    on = (True, "true", "ENABLED", "Enabled")
+    return was in on and now not in on
 
 
 def _on(was: Any, now: Any) -> bool:
@@ -200,6 +204,10 @@ ROWS: tuple[Row, ...] = (
     Row("aws:eks/accessEntry:*", "*", _any, "ask", "access", "names others"),
     Row(_POOL, "nodeConfig.taints", _gone, "refuse", "jobs", "lets pods without GPUs fill it"),
     Row(_POOL, "nodeConfig.labels*", _gone, "refuse", "jobs", "loses labels that pods look for"),
+    # In place (GKE documentation, update-existing-nodepools; the provider's node_pool.go).
+    Row(_POOL, "nodeConfig.resourceLabels*", _any, "note", "capacity", "is billed otherwise"),
+    Row(_POOL, "nodeConfig.labels*", _any, "ask", "jobs", "labels its nodes otherwise"),
+    Row(_POOL, "nodeConfig.taints", _any, "ask", "jobs", "taints its nodes otherwise"),
     Row(_POOL, "management.autoRepair", _off, "refuse", "jobs", "no longer repairs broken nodes"),
     Row(_POOL, "management.autoUpgrade", _on, "refuse", "jobs", "is upgraded under its jobs"),
     Row(_POOL, "autoscaling.*", less, "ask", "capacity", "holds fewer nodes"),
@@ -216,6 +224,10 @@ ROWS: tuple[Row, ...] = (
     Row(_BUCKET, "versioning*", _off, "refuse", "data", "keeps no older versions"),
     Row(_BUCKET, "softDeletePolicy*", _any, "refuse", "data", "keeps deleted objects for less"),
     Row(_BUCKET, "forceDestroy", _on, "refuse", "data", "is deleted with what is in it"),
+    Row("aws:s3/bucket*", "forceDestroy", _on, "refuse", "data", "is deleted with what is in it"),
+    Row("aws:s3/bucketVersioning*", "*.status", _off, "refuse", "data", "keeps no older versions"),
+    Row("aws:s3/bucketLifecycle*", "rules", _any, "refuse", "data", "deletes objects otherwise"),
+    Row("aws:s3/bucketPublicAccessBlock:*", "*", _off, "refuse", "rights", "may be made public"),
     Row("gcp:filestore/instance:*", "fileShares*", _any, "ask", "data", "has another size"),
     Row("gcp:filestore/instance:*", "deletionProtection*", _off, "refuse", "data", "unprotected"),
     Row("gcp:lustre/instance:*", "capacityGib", less, "refuse", "data", "shrinks"),
@@ -287,16 +299,30 @@ def differing(change: Change) -> dict[str, tuple[Any, Any]]:
         for path in sorted({*was, *now})
         if was.get(path) != now.get(path)
     }
+    for path, values in leaves.items():
+        if path in change.paths and all(isinstance(value, str | None) for value in values):
+            # An id is made up before there is one: the resource's name says more.
+            leaves[path] = _referred(change, path, values)
     for path in change.paths:
         if not any(leaf == path or leaf.startswith(f"{path}.") for leaf in leaves):
             before = change.before.refers.get(path, ()) if change.before else ()
             after = change.after.refers.get(path, ()) if change.after else ()
             if before != after:
-                leaves[path] = (_names(before), _names(after))
+                leaves[path] = (names(before), names(after))
     return leaves
 
 
-def _names(urns: tuple[str, ...]) -> list[str]:
+def _referred(change: Change, path: str, values: tuple[Any, Any]) -> tuple[Any, Any]:
+    sides = (change.before, change.after)
+    named = [side.refers.get(path, ()) if side else () for side in sides]
+    if named[0] == named[1]:
+        return values
+    was, now = (names(urns) if urns else value for urns, value in zip(named, values, strict=True))
+    return was, now
+
+
+def names(urns: tuple[str, ...]) -> list[str]:
+    """Return the names that resources have in the program."""
     return [urn.rsplit("::", 1)[-1] for urn in urns]
 
 
@@ -305,6 +331,7 @@ def short(value: Any) -> str:
     if value is None:
         return _MISSING
     text = ", ".join(map(short, value)) if isinstance(value, list) else str(value)
+    text = text.replace(UNKNOWN, _UNKNOWN)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 

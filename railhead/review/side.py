@@ -53,7 +53,8 @@ def sides(files: Sequence[Path], *, code: Path) -> dict[Path, Side]:
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="railhead-plan-") as name:
         folder = Path(name)
-        stacks = [_laid(folder / str(n), file, code) for n, file in enumerate(there)]
+        # By name: a stack that a pull request adds moves no other's folder, which values name.
+        stacks = [_laid(folder / stack_name(file), file, code) for file in there]
         printed = _run(offline.__file__, [], stacks, code)
         seconds = (time.monotonic() - started) / max(len(there), 1)
         return {

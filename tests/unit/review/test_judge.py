@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pulumi.runtime.rpc import UNKNOWN
 
 from railhead.lab.planning import Plan
+from railhead.review import side
 from railhead.review.added import ADDED as BY_ADDED
 from railhead.review.compare import Planned, compare, resources
 from railhead.review.judge import judged
 from railhead.review.objects import BY_KIND
 
+REPO = Path(__file__).resolve().parents[3]
 RBAC = "kubernetes:rbac.authorization.k8s.io/v1:ClusterRole"
 NETWORK = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
 GUARD = "kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmissionPolicy"
@@ -24,6 +27,8 @@ EKS = "aws:eks/cluster:Cluster"
 FSX = "aws:fsx/lustreFileSystem:LustreFileSystem"
 INGRESS = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
 POLICY = "aws:iam/rolePolicy:RolePolicy"
+BUCKET = "aws:s3/bucket:Bucket"
+LIFECYCLE = "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration"
 
 
 def planned(type_: str, inputs: dict[str, Any], name: str = "it", **options: Any) -> Planned:
@@ -34,11 +39,11 @@ def said(
     before: list[Planned], after: list[Planned], *, code: bool = True, named: Any = ()
 ) -> list[str]:
     """Return `level loss: what` of each judgement on what differs."""
-    old, new = ({p.urn: p for p in side} for side in (before, after))
+    old, new = ({p.urn: p for p in of} for of in (before, after))
     return [
         f"{result.level} {result.loss}: {result.what}"
         for change in compare(old, new)
-        for _, result in judged(change, new, code=code, named=named)
+        for _, result in judged(change, new, code=code, named=named, added=new.keys() - old.keys())
     ]
 
 
@@ -128,6 +133,19 @@ CHANGES = [
     (FSX, {"storageCapacity": 4800}, {"storageCapacity": 2400}, "refuse data: shrinks"),
     (FSX, {"storageCapacity": 2400}, {"storageCapacity": 4800}, "note capacity: grows"),
     (FSX, {"deploymentType": "PERSISTENT_2"}, {"deploymentType": "SCRATCH_2"}, "is replaced"),
+    (BUCKET, {}, {"forceDestroy": True}, "refuse data: is deleted with what is in it"),
+    (
+        "aws:s3/bucketVersioning:BucketVersioning",
+        {"versioningConfiguration": {"status": "Enabled"}},
+        {"versioningConfiguration": {"status": "Suspended"}},
+        "refuse data: keeps no older versions",
+    ),
+    (
+        "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock",
+        {"blockPublicPolicy": True},
+        {"blockPublicPolicy": False},
+        "refuse rights: may be made public",
+    ),
     (INGRESS, {"cidrIpv4": "10.20.0.0/16"}, {"cidrIpv4": "10.0.0.0/8"}, "16,777,216 addresses"),
     (INGRESS, {"cidrIpv4": "10.20.0.0/16"}, {"prefixListId": "pl-1"}, "the list was not read"),
     (POLICY, _allow("s3:GetObject", "arn:a"), _allow("s3:*", "arn:a"), "refuse rights"),
@@ -176,10 +194,68 @@ def test_alias_is_the_same_resource() -> None:
     assert said([old], [new]) == []
 
 
+def test_reference_to_an_aliased_resource_is_the_same_one() -> None:
+    group = planned(INGRESS, {}, "old")
+    new = planned(INGRESS, {}, "new", aliases=frozenset({group.urn}))
+    both = [
+        planned(FSX, {"a": "x"}, refers={"a": (of.urn,)}, waits_for=frozenset({of.urn}))
+        for of in (group, new)
+    ]
+    assert said([group, both[0]], [new, both[1]]) == []
+
+
+def test_part_that_no_rule_reads_is_named_and_not_its_whole_list() -> None:
+    (text,) = said([planned(DEPLOYMENT, _pod())], [planned(DEPLOYMENT, _pod(stdin=True))])
+    assert text == "ask jobs: spec.template.spec.containers[0].stdin: (nothing) -> True"
+
+
 def test_lost_options_are_told() -> None:
     before = planned(FSX, {}, protect=True, retain=True, ignores=frozenset({"tags"}))
     texts = said([before], [planned(FSX, {})])
     assert [t.split(":")[0] for t in texts] == ["refuse data", "refuse data", "refuse jobs"]
+
+
+def test_lost_protection_names_what_would_go_with_the_resource() -> None:
+    pool = "gcp:container/nodePool:NodePool"
+    (text,) = said([planned(pool, {}, protect=True)], [planned(pool, {})])
+    assert "then its nodes and the jobs on them end" in text
+
+
+def test_expiry_of_a_bucket_that_was_there_is_refused() -> None:
+    bucket = planned(BUCKET, {}, "bucket")
+    rules = [{"status": "Enabled", "expiration": {"days": 30}}]
+    after = planned(LIFECYCLE, {"rules": rules}, refers={"bucket": (bucket.urn,)})
+    (text,) = said([bucket], [bucket, after])
+    assert text == "refuse data: deletes every object, 30 days after it was written"
+    assert said([], [bucket, after]) == []
+    for rule, expected in (
+        (
+            {**rules[0], "filter": {"prefix": "tmp/"}},
+            "ask data: deletes what is below tmp/, 30 days",
+        ),
+        ({**rules[0], "status": "Disabled"}, None),
+        ({"status": "Enabled", "transitions": [{"days": 30}]}, None),
+    ):
+        texts = said([bucket], [bucket, replace(after, inputs={"rules": [rule]})])
+        assert [t.startswith(str(expected)) for t in texts] == [True] * bool(expected), rule
+
+
+def test_unknown_members_of_google_are_named_by_their_account() -> None:
+    type_ = "gcp:projects/iAMMember:IAMMember"
+    refers = {"member": ("urn::gcp:serviceaccount/account:Account::nodes",)}
+    member = planned(type_, {"role": "roles/viewer", "member": f"sa:{UNKNOWN}"}, refers=refers)
+    assert said([], [member]) == ["ask rights: gives nodes roles/viewer"]
+
+
+def test_made_up_ids_are_named_by_their_resource() -> None:
+    group = planned("aws:ec2/securityGroup:SecurityGroup", {}, "efa-group")
+    before = planned(
+        INGRESS,
+        {"ipProtocol": "-1", "referencedSecurityGroupId": "0f-3c"},
+        refers={"referencedSecurityGroupId": (group.urn,)},
+    )
+    texts = said([before, group], [planned(INGRESS, {"ipProtocol": "-1"}), group])
+    assert "refuse network: referencedSecurityGroupId: efa-group -> (nothing)" in texts
 
 
 def test_lost_order_is_told_unless_another_way_holds_it() -> None:
@@ -208,6 +284,21 @@ def test_ignored_change_is_none() -> None:
     new = planned(template, {"tags": {"a": "c"}, "scaling": {"desired": 2}}, ignores=ignores)
     assert said([old], [new]) == []
     assert said([replace(old, ignores=frozenset())], [replace(new, ignores=frozenset())])
+
+
+def test_folder_of_a_stack_is_the_same_beside_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[Any] = []
+
+    def run(_script: str, _words: Any, stacks: list[Any], _code: Path) -> str:
+        rows.extend(stacks)
+        return ""
+
+    monkeypatch.setattr(side, "_run", run)
+    file = REPO / "stacks" / "Pulumi.onprem-ib-sriov.yaml"
+    for before in ([], [REPO / "stacks" / "Pulumi.lab.yaml"]):
+        side.sides([*before, file], code=REPO)
+    folders = [Path(row["result"]).parent.name for row in rows if row["file"] == str(file)]
+    assert folders == ["onprem-ib-sriov", "onprem-ib-sriov"]
 
 
 def test_folder_of_a_plan_is_no_difference() -> None:

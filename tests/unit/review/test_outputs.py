@@ -127,6 +127,38 @@ def test_gravest_finding_decides_and_each_is_there_once() -> None:
     assert verdict_of([finding(level="ask"), finding(level="unjudged")]) == "unjudged"
 
 
+def test_findings_of_one_resource_under_one_rule_all_stay() -> None:
+    """A wider right was not told where a condition of the same document changed, too."""
+    rows = ordered([finding(what="frees a condition"), finding(level="ask", what="deletes data")])
+    assert [f.what for f in rows] == ["frees a condition", "deletes data"]
+    assert rows[0].fingerprint != rows[1].fingerprint
+
+
+def test_stack_without_a_plan_has_no_counts() -> None:
+    """A mistake in the file was shown as "0 GPUs (96 before)"."""
+    nothing = StackReview(stack="a", file=FILE, compared=False)
+    text = markdown(review(finding()).model_copy(update={"stacks": (nothing,)}))
+    assert "**`a`**: there is no plan to compare" in text
+    assert "GPUs" not in text
+
+
+def test_the_same_of_several_resources_is_one_row_and_one_edit() -> None:
+    guards = [finding(subject=f"guard {n}", rule="guards") for n in range(28)]
+    pack = [finding(subject=f"p{n}", rule="pack-a", what=f"p{n} warns") for n in range(28)]
+    other = finding(subject="guard 3", rule="guards", stack="b")
+    second = finding(subject="p3", rule="pack-a", what="p3 is privileged")
+    text = markdown(review(*guards, *pack, other, second))
+    rows = [line for line in text.splitlines() if line.startswith("| ⛔")]
+    assert len(rows) == 3
+    assert "**p3** p3 is privileged |" in rows[2]
+    assert (
+        "**guard 0** (30000Gi) would go \\| &lt;b>, and so guard 1, guard 10, guard 11" in rows[0]
+    )
+    assert "and 25 more" in rows[0]
+    assert "p0 warns, and so p1, p10, p11 and 24 more" in rows[1]
+    assert text.count("```suggestion") == 1
+
+
 def _git(folder: Path, *words: str) -> str:
     done = subprocess.run(
         ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@example.com", *words],
