@@ -24,11 +24,11 @@ endef
 # $(call tests,STAGE,WHICH AND HOW MANY AT ONCE): what failed is run once more, alone and on servers of
 # its own. What then passes is listed as unsteady: it is to be mended, but stops nobody.
 define tests
-$(PYTEST) $(2) --junit-xml=$(REPORTS)/$(1).xml $(ARGS) || {
+$(PYTEST) $(2) -o cache_dir=build/cache/$(1) --junit-xml=$(REPORTS)/$(1).xml $(ARGS) || {
   [ $$? = 1 ] || exit 2
   echo; echo "railhead: what failed, once more"
   $(PYTEST) $(2) --numprocesses 0 --last-failed --last-failed-no-failures none \
-    --junit-xml=$(REPORTS)/$(1)-again.xml $(ARGS)
+    -o cache_dir=build/cache/$(1) --junit-xml=$(REPORTS)/$(1)-again.xml $(ARGS)
 }
 endef
 # A checkout's own commands first, so that nobody needs to activate anything.
@@ -55,7 +55,7 @@ down: venv ## Take the demo's lab down; the cache of what was built stays
 	@$(VENV)/railhead lab down
 
 .PHONY: test
-test: venv forget lint types quick nccl-eval engine-test lab-test ## Everything: style, types, quick tests, tests on a lab of their own
+test: venv forget lint types quick nccl-eval clusters ## Everything: style, types, quick tests, tests on a lab of their own
 	@echo; $(VENV)/python tools/times.py
 
 .PHONY: forget
@@ -141,6 +141,17 @@ engine-test: docs-tools ## The tests on the real engine and on API servers of th
 	$(call stage,engine)
 	$(VENV)/railhead lab build
 	$(call tests,engine,-m "(controlplane or slow) and not lab and not volcano and not exhaustive" $(ENGINE_PARALLEL))
+
+.PHONY: clusters
+clusters: docs-tools ## engine-test, and lab-test beside it: each waits for half of its time
+	@$(VENV)/railhead lab build
+	mkdir -p build
+	$(MAKE) engine-test >build/engine.log 2>&1 & engine=$$!
+	trap 'kill $$engine 2>/dev/null || true' EXIT
+	status=0; $(MAKE) lab-test || status=$$?
+	wait $$engine || status=$$?
+	cat build/engine.log
+	exit $$status
 
 .PHONY: exhaustive
 exhaustive: venv ## On the engine and on API servers: every fabric, stack and field, where engine-test takes a few
