@@ -147,11 +147,12 @@ def _lustre(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
     GKE lets nodes load it that it makes once the driver is on (lustre-csi-driver v0.6.9,
     pkg/kmod_installer: insmod, "operation not permitted").
     """
+    # Of Lustre only GKE's driver has a name of the file system, by which nodes tell two apart.
     had, has = (
-        [name for name, row in side.made.storage.items() if row.fixed.get("kind") == "lustre"]
+        [name for name, row in side.made.storage.items() if row.fixed.get("filesystem")]
         for side in (before, after)
     )
-    if after.platform == "gcp" and has and not had and before.made.cluster.fixed:
+    if has and not had and before.made.cluster.fixed:
         pools = ", ".join(pool.name for pool in before.node_pools)
         yield (
             f"storage {has[0]}: the nodes there do not load Lustre's kernel module, and pods that "
