@@ -127,6 +127,10 @@ class Platform(Generic[C]):
         """Return the names of the pools whose nodes come only when Kueue asks for them."""
         return ()
 
+    def provisioning_parameters(self, cluster: C) -> Mapping[str, str]:  # noqa: ARG002 - its own
+        """Return what Kueue's provisioning requests say beside the gang's pods."""
+        return {}
+
     def system_nodes(self, cluster: C) -> tuple[int, str] | None:  # noqa: ARG002 - its own
         """Return number and type of the controllers' first nodes; None if the stack makes none."""
         return None

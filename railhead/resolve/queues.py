@@ -357,11 +357,13 @@ def _admission_checks(
 def _provisioning(cluster: Cluster, queued: tuple[str, ...]) -> Provisioning:
     machines = [MACHINES[pool.instance_type] for pool in cluster.pools if pool.name in queued]
     platform = platform_of(cluster)
+    parameters = platform.provisioning_parameters(cluster)
     return Provisioning(
         pools=queued,
         name=_PROVISIONING,
         spec={
             "provisioningClassName": platform.provisioning_class,
+            **({"parameters": dict(parameters)} if parameters else {}),
             "managedResources": sorted({machine.gpu_resource for machine in machines}),
             # A gang runs on the nodes that came for it, and on no other gang's.
             "podSetUpdates": {

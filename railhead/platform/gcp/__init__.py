@@ -15,6 +15,7 @@ from railhead.model.network_policy import Destination
 from railhead.platform.base import CreatedByPlatform, MadeWith, Platform
 from railhead.platform.gcp import checks
 from railhead.platform.gcp.model import (
+    MAX_RUN_SECONDS,
     PRIVATE_GOOGLE_APIS,
     BucketStorage,
     FlexStart,
@@ -54,6 +55,21 @@ class Gcp(Platform[GcpCluster]):
             for pool in cluster.pools
             if isinstance(pool.capacity, FlexStart) and pool.capacity.queued
         )
+
+    def provisioning_parameters(self, cluster: GcpCluster) -> Mapping[str, str]:
+        """Return how long the nodes may live, if not for the seven days that GKE asks for.
+
+        It asks for a request's own time and not for the pool's (GoogleCloudPlatform/
+        cluster-autoscaler, pkg/provisioningrequests/manager/manager.go), and gives no node of a
+        pool with less to a request with more (scaleup/orchestrator.go).
+        """
+        times = {
+            pool.capacity.max_run_seconds
+            for pool in cluster.pools
+            if isinstance(pool.capacity, FlexStart) and pool.capacity.queued
+        }
+        shortest = min(times, default=MAX_RUN_SECONDS)
+        return {} if shortest == MAX_RUN_SECONDS else {"maxRunDurationSeconds": str(shortest)}
 
     def made(self, cluster: GcpCluster) -> CreatedByPlatform:
         """Return the settings whose change replaces the cluster, or a part of it.

@@ -287,6 +287,21 @@ def _unqueued(cluster: GcpCluster) -> Iterator[Problem]:
             )
 
 
+def _run_times(cluster: GcpCluster) -> Iterator[Problem]:
+    """Yield queued pools with another time than the first: Kueue asks for one (its request's)."""
+    first: tuple[str, int] | None = None
+    for path, _, capacity in knowing(cluster.pools, "pools", lambda pool: pool.capacity):
+        if not isinstance(capacity, FlexStart) or not capacity.queued:
+            continue
+        first = first or (path, capacity.max_run_seconds)
+        if capacity.max_run_seconds != first[1]:
+            yield (
+                f"{path}.capacity.max_run_seconds",
+                f"{capacity.max_run_seconds} is not the {first[1]} of {first[0]}: Kueue asks for "
+                "the nodes of all queued pools with one time; write the same",
+            )
+
+
 def _by_place(cluster: GcpCluster) -> list[str]:
     """Return the levels by which Kueue places jobs in Google's fabric; none under Volcano."""
     kueue = isinstance(cluster.queueing, KueueConfig)
@@ -780,6 +795,7 @@ _CHECKS: tuple[Callable[[GcpCluster], Iterator[Problem]], ...] = (
     _endpoint,
     _of_pools,
     _unqueued,
+    _run_times,
     _unlabelled,
     _layout,
     _gpu_networks,

@@ -89,6 +89,8 @@ LabelValue = Annotated[
 #: VPC documentation, Configure Private Google Access: what private.googleapis.com answers.
 PRIVATE_GOOGLE_APIS = ipaddress.ip_network("199.36.153.8/30")
 STORAGE_HOST = "storage.googleapis.com."
+# Of a node of flex-start, which GKE asks for unless a request says less.
+MAX_RUN_SECONDS = 7 * 24 * 3600
 
 Mtu = Annotated[int, Field(strict=True, ge=1300, le=8896)]
 Count = Annotated[int, Field(strict=True, ge=0)]
@@ -364,12 +366,14 @@ class FlexStart(Model):
 
     ``queued``: only whole gangs get nodes, through Kueue's provisioning requests.
 
-    ``max_run_seconds`` is how long a node may live.
+    ``max_run_seconds`` is how long a node may live; of queued pools all have the same.
     """
 
     kind: Literal["flex-start"]
     queued: bool = True
-    max_run_seconds: Annotated[int, Field(strict=True, ge=600, le=604800)] = 604800
+    max_run_seconds: Annotated[int, Field(strict=True, ge=600, le=MAX_RUN_SECONDS)] = (
+        MAX_RUN_SECONDS
+    )
 
 
 class Spot(Model):

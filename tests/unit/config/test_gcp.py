@@ -18,6 +18,7 @@ from railhead.machines import GKE_MACHINES, MACHINES
 from railhead.platform.gcp.checks import given_by_gke, problems
 from railhead.platform.gcp.facts import node_networks
 from railhead.platform.gcp.model import GcpCluster
+from railhead.resolve.queues import queues
 from tests.conftest import REPO
 
 
@@ -217,6 +218,16 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
         [("pools.0.capacity", {**FLEX, "max_run_seconds": 604801})],
         "pools[0].capacity.max_run_seconds",
         "less than or equal to 604800",
+    ),
+    (
+        MEGA,
+        [
+            *BY_KUEUE,
+            ("pools.0.capacity", {**FLEX, "max_run_seconds": 3600}),
+            ("pools.0.placement", {"kind": "none"}),
+        ],
+        "pools[1].capacity.max_run_seconds",
+        "604800 is not the 3600 of pools[0]: Kueue asks for the nodes of all queued pools",
     ),
     (
         ULTRA,
@@ -579,6 +590,16 @@ def test_a_mistake_is_named(
 ) -> None:
     lines = mistakes(changed(raw, *changes)).splitlines()
     assert any(line.startswith(f"x.yaml: {path}: ") and message in line for line in lines), lines
+
+
+def test_requests_ask_for_the_time_of_the_pool() -> None:
+    """GKE asks for seven days, whatever the pool says, unless the request says less."""
+    for seconds, parameters in ((604800, None), (3600, {"maxRunDurationSeconds": "3600"})):
+        capacity = {**FLEX, "max_run_seconds": seconds}
+        raw = changed(ULTRA, *BY_KUEUE, ("pools.0.capacity", capacity))
+        provisioning = queues(config.parse(raw, where="x.yaml")).provisioning
+        assert provisioning is not None
+        assert provisioning.spec.get("parameters") == parameters
 
 
 def test_mistakes_of_all_kinds_come_at_once() -> None:
