@@ -424,6 +424,9 @@ def charts(change: Change, *, code: bool) -> Iterator[Judged]:
     if was.get("version") != now.get("version") and now.get("version"):
         text = f"goes from {was.get('version')} to {now['version']}"
         yield Judged("ask", "jobs", f"{text}: see docs/upgrading.md", "jobs, while it restarts")
+    if was.get("timeout") != now.get("timeout"):
+        text = f"may take {now.get('timeout')} s to come up, not {was.get('timeout')}"
+        yield Judged("note", "jobs", text)
     for key in ("chart", "repositoryOpts", "namespace"):
         if was.get(key) != now.get(key):
             yield Judged("refuse", "jobs", f"{key}: {short(was.get(key))} -> {short(now.get(key))}")

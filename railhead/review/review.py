@@ -67,7 +67,7 @@ def review(
     who = judges(source, allowed=options.judges)
     findings = list(_of_judges(source, who))
     stacks: list[StackReview] = []
-    before, after = _both(source, files)
+    before, after, between = _planned(source, files)
     reported = violations(list(after.values()), source.judge)
     # Asked only where there is something to compare.
     again = [before[f] for f in files if f in before and f in after and reported.get(after[f].file)]
@@ -78,7 +78,8 @@ def review(
                 reported=reported.get(after[file].file, ()),
                 standing=standing.get(before[file].file, ()) if file in before else (),
             )
-            stack, of_stack = _stack(source, file, before.get(file), after[file], pack)
+            head = _Head(side=after[file], by_base=between.get(file))
+            stack, of_stack = _stack(source, file, before.get(file), head, pack)
         else:
             name = stack_name(Path(file))
             stack, of_stack = StackReview(stack=name, file=file, compared=False), []
@@ -132,18 +133,31 @@ class _Pack:
         return [v for v in self.reported if (v.rule, v.urn, v.message) not in known]
 
 
-def _both(source: Sources, files: Sequence[str]) -> tuple[dict[str, Side], dict[str, Side]]:
-    """Return the stacks of base and head by their files; each side is planned on its own core."""
+def _planned(
+    source: Sources, files: Sequence[str]
+) -> tuple[dict[str, Side], dict[str, Side], dict[str, Side]]:
+    """Return the stacks of base and head by their files, and those of the head by the base's code.
+
+    The last are asked for where a file and code have changed: what follows from the file is no
+    alarm, and the same from code is.
+    """
+    code = any(reaches_plans(name, files) for name in source.changed)
+    mixed = [file for file in files if code and file in source.changed]
+    wanted = (
+        (source.base, source.base, files),
+        (source.root, source.root, files),
+        (source.root, source.base, mixed),
+    )
     with ThreadPoolExecutor(2) as workers:
         jobs = [
-            workers.submit(sides, [root / file for file in files], code=root)
-            for root in (source.base, source.root)
+            workers.submit(sides, [root / file for file in names], code=by)
+            for root, by, names in wanted
         ]
-        before, after = [
+        before, after, between = [
             {str(path.relative_to(root)): side for path, side in job.result().items()}
-            for root, job in zip((source.base, source.root), jobs, strict=True)
+            for (root, *_), job in zip(wanted, jobs, strict=True)
         ]
-    return before, after
+    return before, after, between
 
 
 def _of_judges(source: Sources, who: Judges) -> Iterator[Finding]:
@@ -197,14 +211,22 @@ def _not_looked_at(source: Sources, stacks: Sequence[StackReview]) -> Iterator[s
         yield "any stack: no changed file reaches a plan"
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Head:
+    """A stack as the head has it, and as the base's code makes the head's file, if both changed."""
+
+    side: Side
+    by_base: Side | None = None
+
+
 def _stack(
     source: Sources,
     file: str,
     before: Side | None,
-    after: Side,
+    head: _Head,
     pack: _Pack,
 ) -> tuple[StackReview, list[Finding]]:
-    name = stack_name(Path(file))
+    name, after = stack_name(Path(file)), head.side
     build = _Builder(source=source, file=file, stack=name)
     findings: list[Finding] = []
     if after.mistakes:
@@ -221,13 +243,17 @@ def _stack(
         findings += build.edits(before.contract, after.contract, after.cluster, named)
     changes: list[Change] = []
     if after.plan and after.plan.states:
-        old: dict[str, Planned] = {}
-        if before and before.plan:
-            old = resources(before.plan, str(source.base))
-        new = resources(after.plan, str(source.root))
+        old = _resources(before, str(source.base))
+        new = _resources(after, str(source.root))
         if before and before.plan and before.plan.states:
             changes = compare(old, new)
-            findings += build.changes(changes, new, named)
+            middle = _resources(head.by_base, str(source.base))
+            if middle:
+                findings += build.changes(compare(old, middle), middle, named, code=False)
+                findings += build.changes(compare(middle, new), new, named, code=True)
+            else:
+                code = file not in source.changed or head.by_base is not None
+                findings += build.changes(changes, new, named, code=code)
         findings += build.violations(pack.new())
     pools = tuple(_pools(before, after)) if after.cluster else ()
     findings += build.capacity(pools)
@@ -247,6 +273,10 @@ def _stack(
         ),
         seconds=round((after.plan.seconds if after.plan else 0.0), 1),
     ), findings
+
+
+def _resources(of: Side | None, root: str) -> dict[str, Planned]:
+    return resources(of.plan, root) if of and of.plan else {}
 
 
 def _labels(changes: Sequence[Change], kind: str) -> tuple[str, ...]:
@@ -411,8 +441,9 @@ class _Builder:
         changes: Sequence[Change],
         after: dict[str, Planned],
         named: set[tuple[str, str]],
+        *,
+        code: bool,
     ) -> Iterator[Finding]:
-        code = self.file not in self.source.changed
         added = {change.either.urn for change in changes if change.kind == "added"}
         for change in changes:
             for rule, result in judged(change, after, code=code, named=named, added=added):

@@ -51,6 +51,10 @@ def _on(was: Any, now: Any) -> bool:
     return now in (True, "true") and was not in (True, "true")
 
 
+def _allowed(was: Any, now: Any) -> bool:
+    return was is False and now is not False
+
+
 def _gone(was: Any, now: Any) -> bool:
     if isinstance(was, list):
         rest = now if isinstance(now, list) else []
@@ -240,6 +244,14 @@ ROWS: tuple[Row, ...] = (
         "refuse",
         "data",
         "treats volumes otherwise when their claim goes: {was} to {now}",
+    ),
+    Row(
+        "kubernetes:*",
+        "*automountServiceAccountToken",
+        _allowed,
+        "refuse",
+        "rights",
+        "gives pods a token of the API server, which their code can use",
     ),
     Row("kubernetes:*:StorageClass", "*", _any, "ask", "data", "makes other volumes"),
     Row(

@@ -50,6 +50,8 @@ class Side:
 def sides(files: Sequence[Path], *, code: Path) -> dict[Path, Side]:
     """Plan stacks' files, those that are there, with the code of the checkout ``code``."""
     there = [file for file in files if file.is_file()]
+    if not there:
+        return {}
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="railhead-plan-") as name:
         folder = Path(name)

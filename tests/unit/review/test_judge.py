@@ -133,6 +133,13 @@ CHANGES = [
     (FSX, {"storageCapacity": 4800}, {"storageCapacity": 2400}, "refuse data: shrinks"),
     (FSX, {"storageCapacity": 2400}, {"storageCapacity": 4800}, "note capacity: grows"),
     (FSX, {"deploymentType": "PERSISTENT_2"}, {"deploymentType": "SCRATCH_2"}, "is replaced"),
+    (
+        "kubernetes:core/v1:ServiceAccountPatch",
+        {"automountServiceAccountToken": False},
+        {},
+        "refuse rights: gives pods a token",
+    ),
+    (RELEASE, {"version": "1", "timeout": 600}, {"version": "1", "timeout": 900}, "note jobs: may"),
     (BUCKET, {}, {"forceDestroy": True}, "refuse data: is deleted with what is in it"),
     (
         "aws:s3/bucketVersioning:BucketVersioning",

@@ -11,12 +11,15 @@ import pytest
 
 from railhead.base.errors import ExitCode, InputError
 from railhead.cli import run
+from railhead.lab.planning import Plan
 from railhead.review import judges
+from railhead.review import review as reviewing
 from railhead.review.formats import junit, sarif
 from railhead.review.markdown import LIMIT, MARKER, cut, markdown
 from railhead.review.model import Finding, Judges, Place, Pool, Review, StackReview, ordered
 from railhead.review.model import verdict as verdict_of
 from railhead.review.review import reaches_plans
+from railhead.review.side import Side
 from railhead.review.sources import sources
 
 FILE = "stacks/Pulumi.a.yaml"
@@ -197,6 +200,50 @@ def test_base_is_where_the_pull_request_began(repository: Path, tmp_path: Path) 
     assert "NAMES = ()" in (source.judge / "policies/exempt.py").read_text()
     (hunk,) = source.hunks("a.txt")
     assert (hunk.line, hunk.before, hunk.after) == (2, ("2",), ("two",))
+
+
+GUARD = "kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmissionPolicy"
+
+
+def _side(file: Path, expression: str) -> Side:
+    spec = {"validations": [{"expression": expression}]}
+    urn = f"urn::{GUARD}::it"
+    states = {urn: {"urn": urn, "type": GUARD, "inputs": {"spec": spec}}}
+    plan = Plan(stack="a", resources=(), violations=(), judged=False, seconds=1.0, states=states)
+    return Side(file=file, plan=plan, cluster={"pools": []})
+
+
+@pytest.mark.parametrize(
+    ("by_head", "told"),
+    [("pool in ['a', 'b']", []), ("pool in ['a', 'b'] || mine", ["refuse"])],
+)
+def test_code_beside_a_stacks_file_is_judged_as_code(
+    by_head: str, told: list[str], repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A guard that code weakened was taken for one that follows from the stack's file."""
+    for name, text in ((FILE, "a: 1\n"), ("components/a.py", "A = 1\n")):
+        (repository / name).parent.mkdir(exist_ok=True)
+        (repository / name).write_text(text)
+    _git(repository, "add", ".")
+    _git(repository, "commit", "-q", "-m", "b")
+    (repository / FILE).write_text("a: 2\n")
+    (repository / "components/a.py").write_text("A = 2\n")
+    folder = tmp_path / "laid"
+    folder.mkdir()
+    source = sources(repository, "HEAD", folder)
+
+    def sides(files: list[Path], *, code: Path) -> dict[Path, Side]:
+        file_of_base = {file: file.is_relative_to(source.base) for file in files}
+        by = by_head if code == source.root else "pool in ['a', 'b']"
+        return {
+            file: _side(file, "pool in ['a']" if base else by)
+            for file, base in file_of_base.items()
+        }
+
+    monkeypatch.setattr(reviewing, "sides", sides)
+    monkeypatch.setattr(reviewing, "violations", lambda *_: {})
+    result = reviewing.review(source, "HEAD", [FILE], reviewing.Options(), 0.0)
+    assert [f.level for f in result.findings if f.loss == "guards"] == told
 
 
 def test_unknown_base_is_bad_input(repository: Path, tmp_path: Path) -> None:
