@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import Any
 
 from railhead.base.errors import NotFoundError, did_you_mean
@@ -631,6 +632,46 @@ def find_job(cluster: kube.Cluster, namespaces: tuple[str, ...], name: str) -> O
         + did_you_mean(name, known)
         + (f"; there are: {shown}" if known else "; there are no jobs"),
         remedy="`railhead status` lists the jobs",
+    )
+
+
+def is_pattern(name: str) -> bool:
+    """Return whether it is a shell's pattern: no job's name has such characters."""
+    return any(character in name for character in "*?[")
+
+
+def matching(states: Iterable[JobState], name: str | None) -> list[JobState]:
+    """Return the states of jobs whose names match a pattern; of all jobs without one.
+
+    Raises:
+        NotFoundError: no job matches.
+    """
+    several = [state for state in states if name is None or fnmatchcase(state.name, name)]
+    if name is not None and not several:
+        raise _no_match(name)
+    return several
+
+
+def find_jobs(
+    cluster: kube.Cluster, namespaces: tuple[str, ...], names: Iterable[str]
+) -> list[Object]:
+    """Return the TrainJobs of these names or patterns, each once. Raises as find_job does."""
+    by_uid: dict[str, Object] = {}
+    for name in names:
+        if is_pattern(name):
+            every = list_jobs(cluster, namespaces)
+            several = [job for job in every if fnmatchcase(job["metadata"]["name"], name)]
+            if not several:
+                raise _no_match(name)
+        else:
+            several = [find_job(cluster, namespaces, name)]
+        by_uid |= {job["metadata"]["uid"]: job for job in several}
+    return list(by_uid.values())
+
+
+def _no_match(pattern: str) -> NotFoundError:
+    return NotFoundError(
+        f"no job's name matches {pattern!r}", remedy="`railhead list` prints the names"
     )
 
 

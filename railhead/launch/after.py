@@ -74,7 +74,7 @@ def wait(
     with connected(kubeconfig, context, lab) as cluster:
         where = namespaces_of(cluster, namespace)
         # A wrong name is reported before anything is waited for.
-        for job in [jobs.find_job(cluster, where, name) for name in dict.fromkeys(names)]:
+        for job in jobs.find_jobs(cluster, where, names):
             name = job["metadata"]["name"]
             left = None if deadline is None else max(0.1, deadline - time.monotonic())
             last = cli.watch(cluster, job, timeout=left)
@@ -422,7 +422,7 @@ def restart(
     with connected(kubeconfig, context, lab) as cluster:
         where = namespaces_of(cluster, namespace)
         # A wrong name is reported before any job is ended.
-        for job in [jobs.find_job(cluster, where, name) for name in dict.fromkeys(names)]:
+        for job in jobs.find_jobs(cluster, where, names):
             cli.keep(cluster, job)
             made = submit.restart(
                 cluster, job, timeout_seconds=timeout, progress=say, without=avoid or ()

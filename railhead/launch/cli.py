@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,6 +22,7 @@ from railhead.launch.console import (
     found,
     namespaces_of,
     out,
+    print_objects,
     say,
     since,
     table,
@@ -54,6 +56,8 @@ Everything is checked first: a mistake in the file, more nodes than the cluster 
 taken are refused before anything is created.
 
 Example: [bold]railhead launch examples/torch-ddp.yaml --follow[/bold]
+
+One job for each value: [bold]railhead launch JOB.yaml --matrix env.LR=1e-3,1e-4[/bold]
 
 A complete job file:
 
@@ -101,6 +105,14 @@ def launch(
             help="Override a field, such as env.EPOCHS=3. Repeatable.",
         ),
     ] = None,
+    matrix: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--matrix",
+            metavar="FIELD=VALUE,VALUE",
+            help="Launch one job for each value, or each combination. Repeatable.",
+        ),
+    ] = None,
     verify: Annotated[
         bool,
         typer.Option(
@@ -142,8 +154,22 @@ def launch(
         if value is not None:
             overrides.append(f"{field}={value}")
             texts[field] = f"--{field}"
+    from railhead.launch import matrix as matrices
     from railhead.launch.job import read_job
 
+    if matrix:
+        single = {
+            "follow": follow,
+            "wait": wait,
+            "timeout": timeout,
+            "explain": explain,
+            "api": api,
+        }
+        rows = matrices.combinations(matrix, single)
+        several = matrices.read(job_file, overrides, rows)
+        with connected(kubeconfig, context, lab) as cluster:
+            matrices.launch(cluster, several, rows, dry_run=dry_run, as_json=as_json)
+        return
     # A mistake in the file is reported without a cluster.
     job, files = read_job(job_file, sets=overrides)
     with connected(kubeconfig, context, lab) as cluster:
@@ -201,6 +227,7 @@ def launch_plan(
         RefusedError: a check, or the cluster, says no.
         RailheadError: it was waited for, and did not complete.
     """
+    from railhead.launch import render
     from railhead.launch.preflight import preflight
 
     checks = preflight(cluster, plan, contract, api=api)
@@ -211,10 +238,10 @@ def launch_plan(
     for note in plan.notes:
         say(f"note: {note}")
     if api is not None:
-        _print(_as_another_kind(cluster, plan, api), as_json=as_json)
+        print_objects(_as_another_kind(cluster, plan, api), as_json=as_json)
         return
     if dry_run:
-        _print_objects(plan, as_json=as_json)
+        print_objects(render.objects(plan), as_json=as_json)
         return
     _submit(cluster, plan, follow=follow, wait=wait, timeout=timeout, as_json=as_json)
 
@@ -233,21 +260,6 @@ def _as_another_kind(cluster: Cluster, plan: Plan, api: str) -> list[dict[str, A
     rendered = apis()[api].objects(plan)
     apis()[api].require(cluster)
     return [*render.config_maps(plan), *rendered]
-
-
-def _print_objects(plan: Plan, *, as_json: bool) -> None:
-    from railhead.launch import render
-
-    _print(render.objects(plan), as_json=as_json)
-
-
-def _print(objects: list[dict[str, Any]], *, as_json: bool) -> None:
-    if as_json:
-        dump(objects)
-        return
-    import yaml
-
-    out(yaml.safe_dump_all(objects, sort_keys=False, explicit_start=True).rstrip())
 
 
 def _submit(
@@ -380,7 +392,11 @@ def _verdict(cluster: Cluster, name: str, last: JobState | None, *, shown: bool)
 def status(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="Show one job in detail. Default: list all jobs."),
+        typer.Argument(
+            metavar="[NAME]",
+            help="Show one job in detail, or list those of a pattern such as 'sweep-*'. Default: "
+            "list all jobs.",
+        ),
     ] = None,
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help="Refresh every two seconds until the job ends.")
@@ -418,15 +434,16 @@ def status(
         namespaces = namespaces_of(cluster, namespace)
         seen: Insight | None = None
         while True:
-            if name is None:
-                states = jobs.read_states(cluster, namespaces)
+            if name is None or jobs.is_pattern(name):
+                states = jobs.matching(jobs.read_states(cluster, namespaces), name)
             else:
                 job, state = found(cluster, namespaces, name)
                 states = [state]
                 limit = round(silent * 60)
                 seen = insight.read(cluster, job, state, silent=limit, before=seen)
             _show(states, seen, as_json=as_json)
-            if not watch or (name is not None and states[0].phase.finished):
+            ended = all(state.phase.finished for state in states)
+            if not watch or (name is not None and ended):
                 return
             time.sleep(2.0)
 
@@ -455,6 +472,9 @@ def _show(states: list[JobState], seen: Insight | None, *, as_json: bool) -> Non
             for state in states
         ],
     )
+    if len(states) > 1:
+        counts = Counter(state.phase.value for state in states)
+        out(f"{len(states)} jobs: {', '.join(f'{n} {phase}' for phase, n in counts.items())}")
     for state in states:
         if state.detail:
             out(state.detail if seen else f"{state.name}: {state.detail}")
@@ -685,24 +705,26 @@ def cancel(
     with connected(kubeconfig, context, lab) as cluster:
         where = namespaces_of(cluster, namespace)
         # A wrong name is reported before any job is ended.
-        ends = [_to_end(cluster, where, name) for name in dict.fromkeys(names)]
-        rows = [_end(cluster, job, timeout, as_json=as_json) for job in ends if job is not None]
+        ends = {
+            job["metadata"]["uid"]: job for name in names for job in _to_end(cluster, where, name)
+        }
+        rows = [_end(cluster, job, timeout, as_json=as_json) for job in ends.values()]
     if as_json and rows:
         dump(rows[0] if len(rows) == 1 else rows)
 
 
-def _to_end(cluster: Cluster, where: tuple[str, ...], name: str) -> Any:
-    """Return the job; None where only what a killed launch of it left was there, and is removed."""
+def _to_end(cluster: Cluster, where: tuple[str, ...], name: str) -> list[Object]:
+    """Return the jobs; none where a killed launch left only files, which are removed."""
     from railhead.kube import jobs
     from railhead.launch import submit
 
     try:
-        return jobs.find_job(cluster, where, name)
+        return jobs.find_jobs(cluster, where, [name])
     except NotFoundError:
         if not (swept := submit.sweep(cluster, where, name)):
             raise
     say(f"no job is called {name}; removed what a launch of it left: {', '.join(swept)}")
-    return None
+    return []
 
 
 def _end(cluster: Cluster, job: Any, timeout: float, *, as_json: bool) -> dict[str, object]:

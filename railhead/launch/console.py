@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from railhead.launch.logs.stream import Line
 
 JobName = Annotated[str, typer.Argument(metavar="NAME", help="The job's name.")]
-JobNames = Annotated[list[str], typer.Argument(metavar="NAME...", help="The jobs' names.")]
+JobNames = Annotated[
+    list[str],
+    typer.Argument(metavar="NAME...", help="The jobs' names, or patterns such as 'sweep-*'."),
+]
 Explain = Annotated[
     bool,
     typer.Option("--explain", help="Print every value with where it comes from; create nothing."),
@@ -38,6 +41,16 @@ def out(text: str) -> None:
 def dump(value: Any) -> None:
     """Print a result as JSON on standard output."""
     out(json.dumps(value, indent=1, sort_keys=True))
+
+
+def print_objects(objects: list[dict[str, Any]], *, as_json: bool) -> None:
+    """Print objects as YAML, or as JSON, on standard output."""
+    if as_json:
+        dump(objects)
+        return
+    import yaml
+
+    out(yaml.safe_dump_all(objects, sort_keys=False, explicit_start=True).rstrip())
 
 
 # Rows of a table where no terminal says how wide it is.
