@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from railhead.kube.client import Cluster
     from railhead.kube.jobs import JobState, Node
     from railhead.launch.progress import Progress as Steps
+    from railhead.launch.team import Room
 
 # Lines of a node's log that are looked at for its progress.
 LOOKED_AT = 200
@@ -241,11 +242,18 @@ def top(
 
     Exits 0, 5 when there is no such job.
     """
+    from railhead.kube.published import find_contract
+    from railhead.launch import team
+
     with connected(kubeconfig, context, lab) as cluster:
         where = namespaces_of(cluster, namespace)
+        contract = find_contract(cluster) if name is None else None
+        # A thousand nodes are some 10 MB: they are read once, not at each look.
+        down = team.nodes_down(cluster, contract) if contract else {}
         while True:
             if name is None:
-                _board(cluster, where, as_json=as_json)
+                rooms = team.rooms(cluster, contract, where, down) if contract else []
+                _board(cluster, where, rooms, as_json=as_json)
             else:
                 state = found(cluster, where, name)[1]
                 row = _row(cluster, state, state.nodes)
@@ -260,15 +268,15 @@ def top(
             time.sleep(5.0)
 
 
-def _board(cluster: Cluster, where: tuple[str, ...], *, as_json: bool) -> None:
+def _board(
+    cluster: Cluster, where: tuple[str, ...], rooms: Sequence[Room], *, as_json: bool
+) -> None:
     """Print a team's queues, the jobs that run, and those that wait by their places."""
     from railhead.kube import jobs
     from railhead.kube.jobs import Phase
-    from railhead.kube.published import read_contract
     from railhead.launch import team
 
     states = [state for state in jobs.read_states(cluster, where) if not state.phase.finished]
-    rooms = team.rooms(cluster, read_contract(cluster), where)
     running = [
         _row(cluster, state, state.nodes[:1]) for state in states if state.phase is Phase.RUNNING
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from typing import Any
@@ -71,11 +71,16 @@ class Room:
 
 
 def rooms(
-    cluster: kube.Cluster, contract: ClusterContract, namespaces: Collection[str]
+    cluster: kube.Cluster,
+    contract: ClusterContract,
+    namespaces: Collection[str],
+    down: Mapping[str, int],
 ) -> list[Room]:
-    """Return what the queues of these namespaces have, those that this user may submit to."""
+    """Return what the queues of these namespaces have, those that this user may submit to.
+
+    ``down`` is the result of :func:`nodes_down`.
+    """
     pools = {pool.name: pool for pool in contract.node_pools}
-    down = _down(cluster, contract)
     queues = {
         queue.cluster_queue: queue
         for queue in contract.queues
@@ -107,7 +112,7 @@ def _room(queue: str, pool: NodePool, gpus: Decimal, used: Decimal, down: int | 
     )
 
 
-def _down(cluster: kube.Cluster, contract: ClusterContract) -> dict[str, int]:
+def nodes_down(cluster: kube.Cluster, contract: ClusterContract) -> dict[str, int]:
     """Return pool -> nodes that are not as promised; empty where they come and go, or unseen."""
     if not contract.standing:
         return {}

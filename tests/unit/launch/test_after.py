@@ -244,6 +244,17 @@ def test_top_of_a_viewer_does_not_count_nodes_that_are_down(api: Api, run: Any) 
     assert rows(run("top")[1])[1][-1] == "?"
 
 
+def test_watched_table_lists_the_nodes_once(api: Api, run: Any, clock: Clock) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    clock.then = {10.0: interrupt}
+    run("top", "--watch")
+    paths = [path for _, path, _ in api.asked]
+    assert paths.count("/api/v1/nodes") == 1
+    assert paths.count("/apis/kueue.x-k8s.io/v1beta2/clusterqueues/training") == 2
+
+
 def test_other_teams_namespaces_are_left_out(api: Api, run: Any, running: Any) -> None:
     """A contract names all teams' namespaces; each may read its own."""
     theirs = Queue(
