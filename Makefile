@@ -15,7 +15,7 @@ HOUSE := tests/unit/test_english.py tests/unit/test_hygiene.py tests/unit/test_s
 PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile
 # More than there are cores: half of their time these tests wait for an API server to let go of things.
 # Tests that share a fixture of their file stay together (tests/conftest.py).
-ENGINE_PARALLEL := --numprocesses 4 --dist loadscope
+ENGINE_PARALLEL := --numprocesses 4 --dist loadscope --no-loadscope-reorder
 # First in a stage's recipe: however it ends, what it took is noted and shown, and it ends as it would.
 define stage
 @mkdir -p $(REPORTS); rm -f $(REPORTS)/$(1).* $(REPORTS)/$(1)-again.*

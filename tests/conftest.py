@@ -33,12 +33,17 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark everything under tests/lab as `lab`, put the costly suites last, `last` behind all."""
+    """Mark everything under tests/lab as `lab`, put the costly suites last, `last` behind all.
+
+    Nothing waits for a `long` one alone where it is begun first.
+    """
     for item in items:
         if item.path.is_relative_to(REPO / "tests" / "lab"):
             item.add_marker("lab")
 
     def cost(item: pytest.Item) -> int:
+        if item.get_closest_marker("long"):
+            return -1
         return max(
             (rank for rank, mark in enumerate(ORDER, 1) if item.get_closest_marker(mark)),
             default=0,

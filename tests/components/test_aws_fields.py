@@ -215,6 +215,7 @@ CASES = [
 ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("path", "field", "value"), CASES, ids=[f"{p[-1]}.{f}" for p, f, _ in CASES]
 )

@@ -273,6 +273,7 @@ def _below(recording: Recording, resource: Registered, kind: str) -> bool:
     return False
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_previewed_unknown_it_plans_the_same(case: Case, tmp_path: Path) -> None:
     known = run_stack("lab", tmp_path / "known", cluster=cluster(case))

@@ -76,6 +76,7 @@ def test_no_image_of_a_stack_is_of_a_registry_that_has_a_mirror(stack: str) -> N
     assert left == {}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("stack", one_of_each(STACKS))
 def test_stack_sets_every_image_of_a_chart(stack: str) -> None:
     """Mirrors do not reach an image that a chart sets by default."""

@@ -62,6 +62,7 @@ def test_every_shipped_stack_plans_it_for_the_operator(stack: str) -> None:
         assert inputs["metadata"]["namespace"] == "railhead-watching"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("stack", one_of_each(STACKS))
 def test_both_kinds_carry_the_same_rules(stack: str) -> None:
     operator = watched(stack, "prometheus-operator").one("PrometheusRule").inputs["spec"]

@@ -130,8 +130,8 @@ STACKS = (
     stack(
         "tier of GKE's file system", BAD, "lustre", ("throughput: 500", "throughput: 250"), of=GKE
     ),
-    stack("better image", GOOD, "in place of", ("2.8.0-gpu-py312", "2.9.0-gpu-py312")),
-    stack("more memory", GOOD, "", ("memory: 1800Gi", "memory: 1850Gi")),
+    stack("better image", WARNED, "in place of", ("2.8.0-gpu-py312", "2.9.0-gpu-py312")),
+    stack("more memory", WARNED, "its pods change", ("memory: 1800Gi", "memory: 1850Gi")),
     stack("another tag", GOOD, "", ("cost-center: training", "cost-center: research")),
     stack("comment", GOOD, "", ("# What is small and shared", "# Small, and shared")),
     stack("larger file system", GOOD, "", ("38400", "57600")),

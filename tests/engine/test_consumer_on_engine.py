@@ -78,6 +78,7 @@ def test_it_creates_something_from_the_contract_of_a_cloud_stack(tmp_path: Path)
     consumer.run("up", "--yes", "--skip-preview", "--expect-no-changes")
 
 
+@pytest.mark.exhaustive
 def test_a_missing_output_is_named_without_a_traceback(tmp_path: Path) -> None:
     producer = Project(tmp_path, "lab")
     consumer = Consumer(producer, stack="lab")

@@ -268,6 +268,7 @@ def test_guard_with_another_scope_is_the_worst_drift(stack: Stack) -> None:
     assert f"kubectl edit validatingadmissionpolicy {stack.namespace}" in rows[0].remedy
 
 
+@pytest.mark.exhaustive
 def test_without_force_the_server_refuses_to_take_a_field_back(stack: Stack) -> None:
     """The stack's provider sets `enable_patch_force` for this reason."""
     stack.program(f"FORCE = False\n{PROGRAM}")
@@ -341,6 +342,7 @@ def record(stack: Stack, manifest: str) -> None:
     )
 
 
+@pytest.mark.exhaustive
 def test_a_release_s_controller_scaled_to_zero_is_found(stack: Stack) -> None:
     stack.program(f"FORCE = True\n{PROGRAM}")
     stack.up().ok()

@@ -66,6 +66,7 @@ OLD = [
 ]
 
 
+@pytest.mark.long
 def test_edit_that_loses_something_stops_before_any_change(tmp_path: Path) -> None:
     project = Project(tmp_path, "lab")
     project.up()
@@ -92,6 +93,7 @@ def test_edit_that_loses_something_stops_before_any_change(tmp_path: Path) -> No
     assert not project.up("--expect-no-changes")
 
 
+@pytest.mark.exhaustive
 def test_a_mistake_in_the_file_does_not_make_the_stack_forget(tmp_path: Path) -> None:
     project = Project(tmp_path, "lab")
     project.up()
@@ -136,6 +138,7 @@ def test_lossy_edit_stops_on_every_platform(stack: str, tmp_path: Path) -> None:
     assert project.entries() == before
 
 
+@pytest.mark.exhaustive
 def test_an_unprotected_file_system_is_not_replaced_unasked(tmp_path: Path) -> None:
     project = Project(tmp_path, "aws-p5en-block")
     project.up()
@@ -148,6 +151,7 @@ def test_an_unprotected_file_system_is_not_replaced_unasked(tmp_path: Path) -> N
     assert project.entries() == before
 
 
+@pytest.mark.exhaustive
 def test_one_edit_may_unprotect_and_replace(tmp_path: Path) -> None:
     """The engine allows it (pulumi, step_generator.go: ``new.Protect && old.Protect``)."""
     project = Project(tmp_path, "gcp-a3-ultra")

@@ -65,8 +65,6 @@ USUAL = (
     "rdma-shared-roce-lab",
     "sriov-roce-roce-existing",
     "dranet-gcp-rdma-gcp",
-    "efa-efa-aws",
-    "tcpxo-tcpxo-gcp",
 )
 
 

@@ -173,6 +173,7 @@ def test_a_release_that_does_not_come_up(stack: Stack, chart: Path) -> None:
     stack.up("--expect-no-changes").ok()
 
 
+@pytest.mark.exhaustive
 def test_killed_during_an_install(stack: Stack, chart: Path) -> None:
     """The next run recovers from the killed install and its record stuck in pending-install."""
     stack.program(PROGRAM)
@@ -229,6 +230,7 @@ def _helm_runs(stack: Stack) -> bool:
     return False
 
 
+@pytest.mark.exhaustive
 def test_missing_chart_and_import(stack: Stack, chart: Path) -> None:
     """A chart that is not there is refused before anything is done; a release can be imported."""
     stack.program(PROGRAM.replace("./chart", "./no-such-chart"))

@@ -106,6 +106,7 @@ def test_killed_while_objects_are_made(stack: Stack) -> None:
     stack.up("--expect-no-changes").ok()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("delay_s", [0.3, 0.8, 1.3])
 def test_killed_at_an_arbitrary_moment(stack: Stack, delay_s: float) -> None:
     """The next run reaches the same end from any state."""

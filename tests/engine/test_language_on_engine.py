@@ -49,6 +49,7 @@ def test_program_and_its_surroundings(stack: Stack) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("body", "shown", "hidden"),
     [
@@ -68,6 +69,7 @@ def test_a_failing_program(stack: Stack, body: str, shown: str, hidden: str) -> 
     assert hidden not in result.text
 
 
+@pytest.mark.exhaustive
 def test_virtual_environment(stack: Stack) -> None:
     """`runtime.options.virtualenv` decides the interpreter; one that is absent is named."""
     (stack.folder / "Pulumi.yaml").write_text(

@@ -134,6 +134,7 @@ def on_metal(server: Server) -> Any:
     return parse(body, where="test")
 
 
+@pytest.mark.exhaustive
 def test_dead_nodes_are_named_and_up_begins(server: Server) -> None:
     reported = before_up(on_metal(server))
     assert reported == f"nodes that are not ready or cordoned, and get no jobs: {', '.join(DEAD)}"

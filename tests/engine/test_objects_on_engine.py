@@ -138,6 +138,7 @@ def test_update_rename_and_replacement(stack: Stack) -> None:
     stack.up("--expect-no-changes").ok()
 
 
+@pytest.mark.exhaustive
 def test_existing_object_is_not_taken(stack: Stack) -> None:
     """A create never touches an object of others; the preview says so."""
     stack.kube.request("POST", "/api/v1/namespaces", body={"metadata": {"name": stack.namespace}})
@@ -203,6 +204,7 @@ def test_field_conflict_and_force(stack: Stack) -> None:
     assert live["spec"]["minReadySeconds"] == 3
 
 
+@pytest.mark.exhaustive
 def test_patch_kinds_give_their_fields_back(stack: Stack) -> None:
     """A Patch owns its fields only, and deleting it never deletes the object."""
     stack.kube.request(
@@ -305,6 +307,7 @@ def test_custom_resources_and_unknowns(stack: Stack) -> None:
     assert stack.get("/apis/NS.example.com/v1/namespaces/NS/foos/foo") is None
 
 
+@pytest.mark.exhaustive
 def test_published_custom_resources(stack: Stack, tmp_path: Path) -> None:
     """Kueue's real CRDs: lists with merge keys, defaults of the server, refresh without drift."""
     files = []
@@ -360,6 +363,7 @@ def test_published_custom_resources(stack: Stack, tmp_path: Path) -> None:
     assert "someone" in conflict.text
 
 
+@pytest.mark.exhaustive
 def test_import_and_get(stack: Stack) -> None:
     """`pulumi import`, the import option and `.get` read the live object."""
     stack.kube.request("POST", "/api/v1/namespaces", body={"metadata": {"name": stack.namespace}})
@@ -386,6 +390,7 @@ def test_import_and_get(stack: Stack) -> None:
     assert stack.resources()["adopted"]["outputs"]["data"] == {"a": "1"}
 
 
+@pytest.mark.exhaustive
 def test_object_deleted_outside_is_recreated(stack: Stack) -> None:
     """A refresh notices the deletion; a destroy of a deleted object is no error."""
     stack.program(
@@ -405,6 +410,7 @@ def test_object_deleted_outside_is_recreated(stack: Stack) -> None:
     stack.destroy().ok()
 
 
+@pytest.mark.exhaustive
 def test_an_old_object_on_its_way_out_is_waited_for(stack: Stack) -> None:
     """A replacement whose predecessor's deletion was not awaited does not fail on its name."""
     stack.program(
@@ -441,6 +447,7 @@ def test_an_old_object_on_its_way_out_is_waited_for(stack: Stack) -> None:
     stack.patch(path, {"metadata": {"finalizers": None}})
 
 
+@pytest.mark.exhaustive
 def test_unreachable_cluster(stack: Stack) -> None:
     """A preview falls back to the program and says so; an up fails; a destroy can be let off."""
     stack.program(

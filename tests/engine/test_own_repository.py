@@ -157,6 +157,7 @@ def test_an_existing_network_and_a_block_of_ones_own_are_planned(
     assert plan["pools"][0]["nodes"] == 6
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("_engine")
 def test_a_repository_is_created_upgraded_and_destroyed(tmp_path: Path) -> None:
     """An empty folder, wheels alone, and two versions of Railhead."""

@@ -21,6 +21,7 @@ from railhead.platform.registry import PLATFORMS
 from railhead.provider.schema import COMPONENT, PACKAGE, package_schema
 from tests.components.recording import STACKS, stack_cluster
 from tests.engine.recorded import REPO, Project
+from tests.marks import few
 
 pytestmark = pytest.mark.slow
 #: What an SDK that is generated from the schema does; the section is in its own file.
@@ -65,7 +66,7 @@ def planned(project: Project) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("stack", ["aws-p5-prod", "onprem-roce-shared"])
+@pytest.mark.parametrize("stack", few(["aws-p5-prod", "onprem-roce-shared"], ["aws-p5-prod"]))
 def test_a_program_through_the_engine_gets_the_same_plan(stack: str, tmp_path: Path) -> None:
     own = Project(tmp_path / "own", stack)
     remote = Project(tmp_path / "remote", stack)
@@ -75,6 +76,7 @@ def test_a_program_through_the_engine_gets_the_same_plan(stack: str, tmp_path: P
     assert_same_plan(own, remote)
 
 
+@pytest.mark.exhaustive
 def test_a_program_in_yaml_gets_the_same_plan(tmp_path: Path) -> None:
     host = shutil.which("pulumi-language-yaml")
     if host is None:

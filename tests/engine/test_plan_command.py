@@ -17,6 +17,7 @@ from railhead.lab import planning
 from railhead.lab.recorders.workspace import fake_lab, workspace
 from tests.components.recording import STACKS
 from tests.engine.controlplane import locate
+from tests.marks import few
 
 REPO = Path(__file__).resolve().parents[2]
 
@@ -26,7 +27,10 @@ def _stack(name: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stack", [s for s in STACKS if s.startswith(("aws-", "gcp-"))])
+@pytest.mark.parametrize(
+    "stack",
+    few([s for s in STACKS if s.startswith(("aws-", "gcp-"))], ["aws-p5-prod", "gcp-a3-mega"]),
+)
 def test_a_cloud_stack_is_planned_with_its_costs(
     stack: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

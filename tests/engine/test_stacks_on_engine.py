@@ -17,7 +17,8 @@ from tests.marks import few
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("stack", few(STACKS, ["lab", "onprem-roce-shared", "gcp-a3-ultra"]))
+@pytest.mark.long
+@pytest.mark.parametrize("stack", few(STACKS, ["onprem-roce-shared", "gcp-a3-ultra"]))
 def test_second_up_of_a_stack_changes_nothing(
     stack: str, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
@@ -179,6 +180,7 @@ CHANGES: dict[str, list[tuple[Callable[[dict[str, Any]], None], dict[str, int]]]
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stack", few(sorted(CHANGES), ["aws-p5-prod"]))
 def test_a_change_does_what_it_says_and_no_more(stack: str, tmp_path: Path) -> None:
     project = Project(tmp_path, stack)
@@ -227,6 +229,7 @@ def _accepted(cluster: dict[str, Any]) -> None:
     cluster["watching"]["acceptance"] = {"image": "registry.example.com/railhead:0.1.0"}
 
 
+@pytest.mark.exhaustive
 def test_scheduled_acceptance_is_added_and_removed_alone(tmp_path: Path) -> None:
     """A scheduled acceptance adds and removes its CronJob, its account and its two alerts."""
     project = Project(tmp_path, "lab")

@@ -16,6 +16,7 @@ def _volcano(cluster: dict[str, Any]) -> None:
     cluster["queueing"] = {"scheduler": "volcano"}
 
 
+@pytest.mark.exhaustive
 def test_volcano_stack_is_created_and_destroyed(tmp_path: Path) -> None:
     project = Project(tmp_path, "onprem-ib-sriov")
     project.change(_volcano)

@@ -104,6 +104,7 @@ Checkpoints(
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.controlplane
 def test_a_stack_goes_and_leaves_claims_with_their_volumes(stack: Stack) -> None:
     """A bound volume is not deleted: `destroy` would wait for it, and stop, each time."""

@@ -122,6 +122,7 @@ def test_a_failing_job_ends_the_wait(stack: Stack) -> None:
     assert "job" in stack.resources()
 
 
+@pytest.mark.exhaustive
 def test_timeouts_and_skip_await(stack: Stack) -> None:
     """The annotation and the option bound the wait; what was made is kept; skipAwait skips."""
     stack.program(
@@ -156,6 +157,7 @@ def test_timeouts_and_skip_await(stack: Stack) -> None:
     stack.up("--expect-no-changes").ok()
 
 
+@pytest.mark.exhaustive
 def test_wait_for(stack: Stack) -> None:
     """`pulumi.com/waitFor`: a path, a value, a condition, a list of these; bad ones are named."""
     stack.program(

@@ -515,6 +515,7 @@ def _changed(old: Any, new: Any) -> list[tuple[Any, ...]]:
     return [] if old == new else [()]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("edit", EDITS)
 def test_where_an_edit_is_refused_nothing_known_is_refused_too(edit: str) -> None:

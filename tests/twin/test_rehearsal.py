@@ -12,7 +12,7 @@ import yaml
 from tests.marks import few
 from tests.twin.rehearsing import copied, rehearsed
 
-pytestmark = [pytest.mark.slow, pytest.mark.controlplane]
+pytestmark = [pytest.mark.slow, pytest.mark.controlplane, pytest.mark.long]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -49,7 +49,7 @@ def test_without_a_kind_every_table_is_there(capsys: pytest.CaptureFixture[str])
     assert {kind: set(rows) for kind, rows in json.loads(out).items()} == TABLES
 
 
-@pytest.mark.parametrize("name", few(NAMES, USUAL, others="slow"))
+@pytest.mark.parametrize("name", few(NAMES, USUAL))
 def test_every_row_can_be_shown(capsys: pytest.CaptureFixture[str], name: str) -> None:
     code, out, _ = run(capsys, "show", name)
     assert code == ExitCode.OK

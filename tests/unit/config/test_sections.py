@@ -170,6 +170,7 @@ def lines(raw: dict[str, Any]) -> list[str]:
     return [line.removeprefix("x: ") for line in caught.value.problem.splitlines()]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("file", STACKS, ids=lambda f: f.name)
 def test_malformed_values_yield_only_their_own_mistakes(file: Any) -> None:

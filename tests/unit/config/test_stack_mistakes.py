@@ -32,6 +32,7 @@ def test_every_field_of_every_stack_is_made_wrong() -> None:
     assert len(list(stack_mistakes.mistakes())) > 5000
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_each_accepted_mistake_has_a_reason() -> None:
     ended, holes = judged(EVERY)

@@ -380,6 +380,7 @@ def stacks(draw: st.DrawFn) -> Object:
     return raw
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @settings(max_examples=250)
 @given(raw=stacks(), data=st.data())

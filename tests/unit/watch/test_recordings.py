@@ -69,6 +69,7 @@ def _closed(expression: str) -> str:
     return expression + ")" * (expression.count("(") - expression.count(")"))
 
 
+@pytest.mark.exhaustive
 @every
 def test_a_spoilt_rule_is_noticed(tool: Path, tmp_path: Path, alert: Alert) -> None:
     rule = alert.rule(SITE)
