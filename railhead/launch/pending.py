@@ -21,6 +21,10 @@ Object = dict[str, Any]
 #: Phases in which a job waits for something.
 WAITS = (Phase.QUEUED, Phase.ADMITTED, Phase.STARTING, Phase.SUSPENDED)
 
+# Two controllers wrote at the same time, and the second tries again at once (apiserver,
+# pkg/registry/generic/registry/store.go, OptimisticLockErrorMsg).
+_CONFLICT = "the object has been modified"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Reason:
@@ -107,14 +111,16 @@ def _controllers(cluster: kube.Cluster, state: JobState) -> Iterator[tuple[str, 
     made = {f"{state.name}-{role}-0" for role in (TRAINER_JOB, TRAINER_LAUNCHER)}
     names = {"TrainJob": {state.name}, "JobSet": {state.name}, "Job": made}
     events = jobs.allowed(cluster, kube.core(state.namespace, "events"), fields="type=Warning")
+    # One of an earlier job of this name is older.
     begin = state.created.strftime("%Y-%m-%dT%H:%M:%S")
     last: dict[str, tuple[str, str]] = {}
     for event in sorted(events, key=jobs.happened):
         involved = event.get("involvedObject") or {}
         kind, name = str(involved.get("kind")), str(involved.get("name"))
-        # One of an earlier job of this name is older.
-        if name in names.get(kind, ()) and jobs.happened(event) >= begin:
-            last[kind] = (f"{kind} {name}", str(event.get("message") or event.get("reason")))
+        message = str(event.get("message") or event.get("reason"))
+        ours = name in names.get(kind, ()) and jobs.happened(event) >= begin
+        if ours and _CONFLICT not in message:
+            last[kind] = (f"{kind} {name}", message)
     yield from last.values()
 
 
