@@ -8,7 +8,6 @@ import pytest
 
 from tests.lab.jobs import Jobs, records
 from tests.lab.killed import killed_in_the_middle, start
-from tests.marks import few
 
 pytestmark = pytest.mark.lab
 
@@ -17,7 +16,8 @@ EPOCHS = {"fsdp": 12, "jax": 60, "accelerate": 40, "deepspeed": 40, "megatron": 
 
 
 # torchrun's rendezvous is held by tests/lab/test_restarts.py.
-@pytest.mark.parametrize("example", few(EPOCHS, ["jax"]))
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("example", EPOCHS)
 def test_killed_in_the_middle_its_losses_are_an_unbroken_runs(
     jobs: Jobs, repo: Path, example: str
 ) -> None:

@@ -159,7 +159,7 @@ ROLES = (
 )
 
 
-@pytest.mark.parametrize("role", few(ROLES, ["etcd", "node-0/containerd"]))
+@pytest.mark.parametrize("role", few(ROLES, ["etcd"]))
 def test_up_repairs_what_was_killed(lab: Lab, role: str) -> None:
     victim = running_pid(role)
     os.kill(victim, signal.SIGKILL)
@@ -169,6 +169,7 @@ def test_up_repairs_what_was_killed(lab: Lab, role: str) -> None:
     assert running_pid(role) != victim
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("whose", few(["lab", "node"], ["lab"]))
 def test_up_repairs_a_killed_init(lab: Lab, whose: str) -> None:
     kubectl = [
@@ -206,6 +207,7 @@ def test_up_after_a_killed_up(no_lab: None, delay: float) -> None:
     assert not paths.lab_dir(NAME).exists()
 
 
+@pytest.mark.exhaustive
 def test_up_after_a_kill_between_bridges_and_their_record(no_lab: None) -> None:
     """Bridges cannot be created twice; a kill by the clock rarely falls between the two steps."""
     killed = f"""
@@ -224,6 +226,7 @@ main()
     assert status()["state"] == "running"
 
 
+@pytest.mark.exhaustive
 def test_two_labs_run_side_by_side(running_lab: str, lab: Lab) -> None:
     assert status(running_lab)["state"] == "running"
     assert status()["state"] == "running"
@@ -231,6 +234,7 @@ def test_two_labs_run_side_by_side(running_lab: str, lab: Lab) -> None:
     assert {n["name"] for n in status()["nodes"]} == {f"{NAME}-node-0"}
 
 
+@pytest.mark.exhaustive
 def test_up_grows_but_says_how_to_shrink(lab: Lab) -> None:
     succeed(railhead("lab", "up", "--name", NAME, "--nodes", "2"))
     assert {n["name"] for n in status()["nodes"] if n["ready"]} == {
