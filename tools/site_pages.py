@@ -56,19 +56,20 @@ def _table(rows: Iterable[tuple[str, ...]], *head: str) -> str:
 
 
 def _rules_table() -> dict[str, list[str]]:
-    """Return what docs/reviewing.md says of each rule: what it refuses, and why."""
+    """Return what docs/reviewing.md says of each rule: what it refuses, why, and its guards."""
     page = (REPO / "docs" / "reviewing.md").read_text(encoding="utf-8")
     cells = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| `")]
     return {row[0].strip("`"): row[1:] for row in cells}
 
 
 def _rule(rule: Policy, rows: Mapping[str, list[str]]) -> str:
-    refuses, reason = rows[str(rule.name)]
+    refuses, reason, guards = rows[str(rule.name)]
     level = rule.enforcement_level
     return (
         f"{rule.description}\n\n"
         f"- **Refuses**: {_linked(refuses)}\n"
         f"- **Because**: {_linked(reason)}\n"
+        f"- **At admission**: {'not checked' if guards == '-' else guards}\n"
         f"- **Level**: {level.value if level else 'mandatory'}; `policies.yaml` may set another\n\n"
         "[All rules, and how to read what they print](../reviewing.md#the-rules)\n"
     )
