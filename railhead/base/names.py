@@ -59,6 +59,11 @@ TRAINER_JOB = "node"
 # Beside it, where one of the pods starts the others' processes (Launcher).
 TRAINER_LAUNCHER = "launcher"
 TRAINER_CONTAINER = "node"
+# As the charts name the Deployments of controllers: theirs of the lab's versions, which
+# production's have too.
+KUEUE_DEPLOYMENT = "kueue-controller-manager"
+JOBSET_DEPLOYMENT = "jobset-controller"
+TRAINER_DEPLOYMENT = "kubeflow-trainer-controller-manager"
 
 
 def versioned(name: str, spec: Any) -> str:

@@ -140,7 +140,7 @@ def _seen(cluster: kube.Cluster, job: Object, state: JobState, silent: int) -> I
 
 
 def _waits(cluster: kube.Cluster, job: Object, state: JobState) -> Insight:
-    reasons = pending.read(cluster, state)
+    reasons = pending.read(cluster, job, state)
     if state.phase is not Phase.QUEUED:
         return Insight(reasons=reasons)
     contract = find_contract(cluster)

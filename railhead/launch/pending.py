@@ -16,6 +16,7 @@ from railhead.kube import jobs
 from railhead.kube.conditions import condition, holds
 from railhead.kube.jobs import JobState, Phase
 from railhead.launch.reasons import Meaning, meanings
+from railhead.launch.stalled import stalled
 
 Object = dict[str, Any]
 #: Phases in which a job waits for something.
@@ -59,7 +60,7 @@ class Reason:
         }
 
 
-def read(cluster: kube.Cluster, state: JobState) -> tuple[Reason, ...]:
+def read(cluster: kube.Cluster, job: Object, state: JobState) -> tuple[Reason, ...]:
     """Return the reasons why a job waits; empty for one that runs or has ended."""
     if state.phase not in WAITS:
         return ()
@@ -74,7 +75,11 @@ def read(cluster: kube.Cluster, state: JobState) -> tuple[Reason, ...]:
         for source, message in dict.fromkeys(messages)
     )
     # The state's own line has the message already.
-    return tuple(item for item in reasons if item.meanings or item.message not in state.detail)
+    known = [item for item in reasons if item.meanings or item.message not in state.detail]
+    if late := stalled(cluster, job, state, explained=bool(known)):
+        source, meaning = late
+        known.insert(0, Reason(source=source, message=meaning.text, meanings=(meaning,)))
+    return tuple(known)
 
 
 def _kueue(cluster: kube.Cluster, state: JobState, workload: Object) -> Iterator[tuple[str, str]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
+from railhead.base.names import JOBSET_DEPLOYMENT, TRAINER_DEPLOYMENT
 from railhead.fabric.kinds import FABRICS
 from railhead.machines import MACHINES
 from railhead.model.cluster import CheckpointConfig, Cluster
@@ -22,11 +23,9 @@ from railhead.watch import objects
 from railhead.watch.alerts import ALERTS, Alert, AlertValues
 from railhead.watch.metrics import METRICS, Exporter
 
-# As the charts of JobSet and Trainer name them: theirs of the lab's versions, which production's
-# have too.
 _CONTROLLERS: Mapping[str, str] = {
-    "jobset-controller": "jobset-system",
-    "kubeflow-trainer-controller-manager": "kubeflow-system",
+    JOBSET_DEPLOYMENT: "jobset-system",
+    TRAINER_DEPLOYMENT: "kubeflow-system",
 }
 #: What holds the gate's accounts to their label, where there is a gate.
 GATE_GUARDS = ("railhead-gate-no-label", "railhead-gate-own-node")

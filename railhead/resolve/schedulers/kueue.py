@@ -8,6 +8,7 @@ from typing import Any
 from railhead.base.names import (
     DEFAULT_QUEUE,
     KUEUE_API,
+    KUEUE_DEPLOYMENT,
     PODSET_LABEL,
     PREFERRED_TOPOLOGY,
     QUEUE_LABEL,
@@ -32,7 +33,7 @@ class Kueue(Scheduler):
     pods = PODSET_LABEL
     ways_in = WAYS_IN
     on_cpus = f"; for work on CPUs alone submit a Job with the label {QUEUE_LABEL}"
-    deployments: Mapping[str, str] = {"kueue-controller-manager": "kueue-system"}
+    deployments: Mapping[str, str] = {KUEUE_DEPLOYMENT: "kueue-system"}
     kinds: Mapping[str, tuple[str, str]] = {
         "Topology": (KUEUE_API, "topologies"),
         "ResourceFlavor": (KUEUE_API, "resourceflavors"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -200,3 +201,47 @@ def test_known_line_is_not_repeated_and_running_jobs_have_none(api: Api, run: An
     assert reported(run) == ["why: TrainJob demo: a controller's own words"]
     world.admit(api, owner)
     assert reported(run, "describe") == []
+
+
+def test_controller_that_is_late_or_down_is_named(api: Api, run: Any) -> None:
+    """A minute of silence is evident to anybody; an operator may read who has no pod."""
+    deployments, batch = "/apis/apps/v1/deployments", "/apis/batch/v1/namespaces/training/jobs"
+    kueue: dict[str, Any] = {
+        "metadata": {"name": "kueue-controller-manager", "namespace": "kueue-system"}
+    }
+
+    def told(*words: str) -> None:
+        why, change = reported(run)
+        assert all(word in why + change for word in words), (why, change)
+
+    owner = world.job(api, "demo")
+    told("why: Kueue: it has not taken the job up", "ask the platform team whether Kueue runs")
+    made = world.workload(api, owner, message="something that no row knows")
+    assert reported(run) == []
+    api.put(deployments, kueue)
+    told("why: Kueue: it has no pod that is ready", "-n kueue-system deployment kueue-controller")
+    kueue["status"] = {"readyReplicas": 1}
+    for condition in made["status"]["conditions"]:
+        condition["status"] = "True"
+    told("why: Kueue: it has not started the job that it admitted")
+    owner["spec"]["suspend"] = False
+    told("why: Trainer: it has not made the job's JobSet")
+    child = api.put(world.JOBSETS, {"metadata": {"name": "demo"}, "spec": {"suspend": True}})
+    told("why: Trainer: it has not started the job's JobSet", "whether Trainer runs")
+    child["spec"]["suspend"] = False
+    told("why: JobSet: it has not made the job's Jobs")
+    labels = {"jobset.sigs.k8s.io/jobset-name": "demo"}
+    gang = {"metadata": {"name": "demo-node-0", "labels": labels}, "spec": {"suspend": True}}
+    api.put(batch, gang)
+    told("why: JobSet: it has not started the job's Jobs")
+    gang["spec"] = {}
+    assert reported(run) == []
+
+
+def test_controller_that_may_be_busy_or_unread_is_not_blamed(api: Api, run: Any) -> None:
+    owner = world.job(api, "demo")
+    api.refusals["GET", world.WORKLOADS] = (403, "no")
+    assert reported(run) == []
+    api.refusals.clear()
+    owner["metadata"]["creationTimestamp"] = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert reported(run) == []
