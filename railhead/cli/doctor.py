@@ -22,7 +22,7 @@ from railhead.cli.findings import rows, show
 if TYPE_CHECKING:
     from railhead.model.cluster import Cluster
 
-#: The engine that `railhead lab build pulumi` builds, and that the tests run.
+#: The engine that `railhead lab build --only pulumi` builds, and that the tests run.
 ENGINE = (3, 250)
 
 
@@ -116,7 +116,10 @@ def _pins(project: Path) -> Finding:
 
 def _pulumi() -> Finding:
     path = shutil.which("pulumi")
-    remedy = "install Pulumi's command line, or `railhead lab build pulumi` and `railhead lab env`"
+    remedy = (
+        "install Pulumi's command line; for `railhead plan` and `review` alone, `railhead lab "
+        "build --only pulumi` builds an engine"
+    )
     if path is None:
         return Finding(name="pulumi", passed=False, text="is not on PATH", remedy=remedy)
     try:

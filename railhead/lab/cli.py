@@ -111,8 +111,9 @@ def build(
     only: Annotated[
         str | None,
         typer.Option(
-            help="Build only something that no lab has by itself, and print its archives: the "
-            "image `frameworks`, the controllers of `upgraded` or `trainer-upgraded`, `volcano`.",
+            help="Build only this, and print its files: `pulumi`, which needs no lab; or what no "
+            "lab has by itself: the image `frameworks`, the controllers of `upgraded` or "
+            "`trainer-upgraded`, `volcano`.",
         ),
     ] = None,
 ) -> None:
@@ -123,7 +124,8 @@ def build(
     from railhead.lab import artifacts as parts
     from railhead.lab import preflight
 
-    preflight.check_machine()
+    if only != "pulumi":
+        preflight.check_machine()
     if only is None:
         parts.main_build(_console())
     else:

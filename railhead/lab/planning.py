@@ -121,7 +121,7 @@ def plan(
     if pulumi is None:
         raise PrerequisiteError(
             "`railhead plan` runs the real engine, and there is no `pulumi`",
-            remedy="`railhead lab build pulumi` builds it, or install it and put it on PATH",
+            remedy="`railhead lab build --only pulumi` builds it, or install it and put it on PATH",
         )
     checkout = checkout_of(file)
     with tempfile.TemporaryDirectory(prefix="railhead-plan-") as name:

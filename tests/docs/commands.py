@@ -147,6 +147,45 @@ def _railhead(args: list[str], repo: Path) -> str | None:
     return None
 
 
+def named(text: str) -> Iterator[str]:
+    """Yield each command of ours that a text names between backquotes."""
+    for match in re.finditer(r"`(railhead [^`]+)`", text):
+        yield " ".join(match[1].replace("[", "").replace("]", "").split())
+
+
+def check_named(command: str) -> str | None:
+    """Return which word of a named command does not exist, or None; a placeholder is any value."""
+    node, words = _root(), command.split()[1:]
+    while children := getattr(node, "commands", None):
+        if not words or not re.fullmatch("[a-z-]+", words[0]) or words[0].startswith("-"):
+            return None
+        if words[0] not in children:
+            return f"there is no command {words[0]!r}"
+        node, words = children[words[0]], words[1:]
+    options = {
+        name: param for param in node.params for name in (*param.opts, *param.secondary_opts)
+    }
+    room = sum(
+        param.nargs if param.nargs > 0 else 99 for param in node.params if _is_argument(param)
+    )
+    values = iter(words)
+    for word in values:
+        name, equals, _ = word.partition("=")
+        if word in {"--", "--help", "|", ">", "..."}:
+            break
+        if not word.startswith("-"):
+            room -= 1
+        elif name not in options:
+            return f"there is no option {name}"
+        elif not equals and not getattr(options[name], "is_flag", False):
+            next(values, None)
+    return None if room >= 0 else "it takes fewer arguments"
+
+
+def _is_argument(param: Any) -> bool:
+    return bool(param.param_type_name == "argument")
+
+
 def _simple(words: list[str], repo: Path) -> str | None:
     while words and re.fullmatch(r"[A-Z_][A-Z0-9_]*=.*", words[0], re.DOTALL):
         words = words[1:]

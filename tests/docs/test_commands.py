@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -28,6 +29,34 @@ def test_there_is_documentation_to_check() -> None:
 @pytest.mark.parametrize("command", COMMANDS, ids=str)
 def test_every_shown_command_exists_with_its_options(command: commands.Command) -> None:
     assert commands.check(command.text, REPO) is None, command
+
+
+def test_every_named_command_exists() -> None:
+    """Prose, messages and their remedies name commands between backquotes."""
+    texts = [(page, (REPO / page).read_text()) for page in PAGES]
+    for file in (REPO / "railhead").rglob("*.py"):
+        source = file.read_text()
+        nodes = ast.walk(ast.parse(source)) if "`railhead " in source else ()
+        texts += [(file, str(node.value)) for node in nodes if isinstance(node, ast.Constant)]
+    problems = {
+        f"{place}: {command}: {problem}"
+        for place, text in texts
+        for command in commands.named(text)
+        if (problem := commands.check_named(command))
+    }
+    assert not problems
+
+
+def test_the_check_of_named_commands_finds_what_does_not_exist() -> None:
+    for text, problem in {
+        "`railhead nodes`": "there is no command 'nodes'",
+        "`railhead lab build pulumi`": "it takes fewer arguments",
+        "`railhead lab build --alone\npulumi`": "there is no option --alone",
+        "`railhead lab build --only pulumi`, `railhead catalog list|show`": None,
+        "`railhead launch JOB.yaml --api KIND`, `railhead state STACK [--mend]`": None,
+    }.items():
+        named = commands.named(text)
+        assert {commands.check_named(command) for command in named} == {problem}, text
 
 
 @pytest.mark.slow

@@ -37,6 +37,8 @@ def test_review_is_called_with_options_that_exist(file: Path) -> None:
         words = [w for w in shlex.split(" ".join(call.split())) if not w.startswith("$ALLOW")]
         line = "railhead " + " ".join(word.replace("$BASE", "origin/main") for word in words)
         assert commands.check(line, REPO) is None, line
+    for call in re.findall(r'railhead"? (lab .*)', text):
+        assert commands.check_named(f"railhead {call}") is None, call
     # The judge is the base's.
     assert "base/requirements.txt" in text or "FETCH_HEAD:requirements.txt" in text
 

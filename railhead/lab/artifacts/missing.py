@@ -27,6 +27,16 @@ def plan() -> tuple[Step, ...]:
     return tuple(step for step in (*_compiled(), *_filed(absent)) if step.name in needed)
 
 
+def pulumi_steps() -> tuple[Step, ...]:
+    """Return the steps that build the Pulumi CLI alone.
+
+    Raises:
+        PrerequisiteError: there is no Go for it.
+    """
+    golang.find_go()
+    return tuple(s for s in (*_compiled(), *_filed(())) if s.name in ("pulumi", "pulumi-sources"))
+
+
 def _needed(absent: tuple[str, ...]) -> set[str]:
     """Return the names of the steps whose result is missing."""
     upstream = not golang.upstream_dir().is_dir()

@@ -25,7 +25,7 @@ from railhead.lab.artifacts.files import (
     size_bytes,
     sweep_scratch,
 )
-from railhead.lab.artifacts.missing import plan
+from railhead.lab.artifacts.missing import plan, pulumi_steps
 from railhead.lab.artifacts.on_request import build_once
 from railhead.lab.artifacts.progress import Bars, Lines, clock, display
 from railhead.lab.artifacts.steps import Lane, Step, Timing, run_steps
@@ -155,21 +155,29 @@ def _ensure(make_display: Callable[[], Bars | Lines]) -> tuple[Artifacts, tuple[
 
 
 def build_on_request(name: str, console: Console) -> tuple[Path, ...]:
-    """Build images that no lab has by itself (`railhead lab build --only`); return their archives.
+    """Build one thing alone (`railhead lab build --only`); return its files.
+
+    Args:
+        name: an image that no lab has by itself, or `pulumi`, which needs Go and no lab.
+        console: shows the progress.
 
     Raises:
-        InputError: there is no such image.
-        PrerequisiteError: the machine's or Python's packages cannot be had, or there is no space.
+        InputError: there is no such thing.
+        PrerequisiteError: Go, or the machine's or Python's packages, cannot be had, or there is
+            no space.
     """
+    if name == golang.PULUMI_CLI.name:
+        build_once(lambda: golang.pulumi_path() is not None, _pulumi_steps, console)
+        return tuple(path for path in [golang.pulumi_path()] if path is not None)
     from_modules = {name: upgrade.ensure for name, upgrade in upgraded.UPGRADES.items()}
     from_modules[volcano.NAME] = volcano.ensure
     if name in from_modules:
         return from_modules[name](console)
     recipe = training.ON_REQUEST.get(name)
     if recipe is None:
-        known = [*training.ON_REQUEST, *from_modules]
+        known = [*training.ON_REQUEST, *from_modules, golang.PULUMI_CLI.name]
         raise InputError(
-            f"--only: there is no image {name!r}{choices(name, known)}",
+            f"--only: there is no {name!r}{choices(name, known)}",
             remedy="name one of them, or leave --only out for what every lab needs",
         )
     steps = (
@@ -192,6 +200,12 @@ def build_on_request(name: str, console: Console) -> tuple[Path, ...]:
 
     build_once(recipe.archive.is_file, prepared, console)
     return (recipe.archive,)
+
+
+def _pulumi_steps() -> Sequence[Step]:
+    steps = pulumi_steps()
+    check_space(steps)
+    return steps
 
 
 def _record(timings: Sequence[Timing]) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from railhead.base.errors import PrerequisiteError
+from railhead.base.errors import ExitCode, PrerequisiteError
+from railhead.cli import run
 from railhead.lab import artifacts
 from railhead.lab.artifacts import charts, files, golang, packages, store, template, training
 from railhead.lab.artifacts.commands import Runner
@@ -119,6 +120,19 @@ def test_the_users_own_pulumi_is_not_built(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(golang, "users_pulumi", lambda: Path("/usr/bin/pulumi"))
     assert names() == []
     assert artifacts.installed().pulumi == Path("/usr/bin/pulumi")
+
+
+def test_the_engine_alone_is_built_without_root(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    fetched: list[Path] = []
+    monkeypatch.setattr(golang, "fetch_sources", lambda root, *_: fetched.append(root))
+    monkeypatch.setattr(golang, "build_pulumi", lambda *_: make(golang.pulumi_dir(), "pulumi"))
+    for _ in range(2):
+        assert run(["lab", "build", "--only", "pulumi"]) == ExitCode.OK
+        assert capsys.readouterr().out == f"{golang.pulumi_dir() / 'pulumi'}\n"
+    assert fetched == [golang.PULUMI]
 
 
 @pytest.mark.usefixtures("whole")

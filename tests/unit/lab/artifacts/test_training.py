@@ -216,7 +216,7 @@ def test_an_image_on_request_is_an_archive_and_no_layer(
 
 
 def test_an_image_that_nobody_knows_is_refused() -> None:
-    with pytest.raises(InputError, match="--only: there is no image 'framework'; did you mean"):
+    with pytest.raises(InputError, match="--only: there is no 'framework'; did you mean"):
         store.build_on_request("framework", Console())
 
 
