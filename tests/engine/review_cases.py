@@ -305,7 +305,10 @@ CODE = (
         WARNED,
         "no longer waits",
         _FILES,
-        ("depends_on=[rule for group in groups for rule in group.ready]", "depends_on=[]"),
+        (
+            "depends_on=[*callbacks, *[rule for group in groups for rule in group.ready]]",
+            "depends_on=[]",
+        ),
     ),
     code("autoscaling undone", BAD, "ignore", _NODES, ("ignore_changes=left_alone,", "")),
     code(

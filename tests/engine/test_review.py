@@ -64,7 +64,7 @@ def pulled(checkout: Sources, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sourc
     """Yield the copy, for one case; the base's side of a stack is planned once for all cases."""
 
     def planned(files: Sequence[Path], *, code: Path) -> dict[Path, Side]:
-        if code != checkout.base:
+        if not all(file.is_relative_to(checkout.base) for file in files):
             return sides(files, code=code)
         _BASE.update(sides([file for file in files if file not in _BASE], code=code))
         return {file: _BASE[file] for file in files if file in _BASE}
