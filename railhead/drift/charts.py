@@ -20,6 +20,7 @@ from railhead.base.differences import (
     surplus,
     undoing,
 )
+from railhead.drift.certificates import certificates
 from railhead.drift.objects import (
     Api,
     Discovery,
@@ -241,6 +242,7 @@ def _object(wanted: Object, namespace: str, api: Api, discovery: Discovery) -> I
         yield Drift(
             severity=severity, subject=subject(kept), field=where, live=has, remedy=taken_out(kept)
         )
+    yield from certificates(kept, namespace)
 
 
 def _said(made: Object, patched: Object) -> Object:

@@ -14,6 +14,7 @@ import yaml
 from railhead import drift
 from railhead.drift import Drift, Severity
 from railhead.kube import client as kube
+from railhead.lab.pki import Authority
 from tests.engine.conftest import Stack
 
 pytestmark = pytest.mark.controlplane
@@ -328,6 +329,8 @@ def record(stack: Stack, manifest: str) -> None:
     settings, webhooks, secret = yaml.safe_load_all(manifest)
     post(stack, f"{CORE}/configmaps", settings)
     webhooks["metadata"].pop("namespace")
+    authority = Authority(stack.folder, "ca").pair.certificate.read_bytes()
+    webhooks["webhooks"][0]["clientConfig"]["caBundle"] = base64.b64encode(authority).decode()
     post(stack, WEBHOOKS, webhooks)
     post(stack, f"{CORE}/secrets", secret | {"data": {"key": "bmV3"}})
     packed = base64.b64encode(gzip.compress(json.dumps({"manifest": manifest}).encode()))
@@ -402,6 +405,10 @@ def test_a_release_s_controller_scaled_to_zero_is_found(stack: Stack) -> None:
         },
     }
     assert found(stack, resources=[release, patched]) == [fails]
+    del open_["webhooks"][0]["clientConfig"]["caBundle"]
+    stack.patch(f"{WEBHOOKS}/NS-webhooks", {"webhooks": open_["webhooks"]})
+    untrusted = found(stack, resources=[release, patched])[0]
+    assert (untrusted.field, untrusted.live) == ("webhooks[0].clientConfig.caBundle", "none")
     # Such an end of a test, that no other test's requests wait for it.
     delete(stack, f"{WEBHOOKS}/NS-webhooks")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,11 @@ from railhead.base.differences import differences, merged_lists, surplus, undoin
 from railhead.base.errors import ExitCode
 from railhead.cli import run
 from railhead.drift import Drift, Release, Severity, charts, find, metrics, objects, releases
+from railhead.drift.certificates import certificates, expiry
 from railhead.drift.objects import Discovery
 from railhead.drift.uncharged import uncharged
+from railhead.lab import pki
+from railhead.lab.pki import Authority
 from railhead.watch.metrics import METRICS
 from tests.components.recording import STACKS, recorded
 
@@ -298,6 +302,56 @@ def test_a_pruned_definition_is_drift() -> None:
     assert list(charts.definitions(item, api, Discovery(api))) == [yaml.safe_load(DEFINITION)]
     whole = Live(_record({"chart": CHART}), yaml.safe_load(DEFINITION))
     assert not list(charts.release(item, whole, Discovery(whole), []))
+
+
+def test_certificate_of_a_webhook_that_no_longer_holds_is_drift(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def issued(name: str, life: timedelta) -> bytes:
+        monkeypatch.setattr(pki, "_LIFETIME", life)
+        return Authority(tmp_path, name).pair.certificate.read_bytes()
+
+    def hooks(certificate: bytes) -> dict[str, Any]:
+        bundle = base64.b64encode(certificate).decode()
+        return {"clientConfig": {"service": {"name": "s"}, "caBundle": bundle}}
+
+    def secret(certificate: bytes) -> dict[str, Any]:
+        return {"data": {"tls.crt": base64.b64encode(certificate).decode()}}
+
+    good, far = issued("good", timedelta(days=9)), issued("far", timedelta(days=36500))
+    old = issued("old", timedelta(minutes=-1))
+    expired = f"expired on {expiry(old.decode()):%Y-%m-%d}"
+    crd, webhooks = "CustomResourceDefinition", "MutatingWebhookConfiguration"
+    bundle = "webhooks[1].clientConfig.caBundle"
+    for kind, body, faults in (
+        (webhooks, {"webhooks": [hooks(good), hooks(far)]}, []),
+        (webhooks, {"webhooks": [hooks(good), hooks(b"")]}, [(bundle, "none")]),
+        (webhooks, {"webhooks": [hooks(good), hooks(old), hooks(old)]}, [(bundle, expired)]),
+        (webhooks, {"webhooks": [hooks(old + good)]}, []),
+        (webhooks, {"webhooks": [{"clientConfig": {"url": "https://example.com"}}]}, []),
+        (
+            crd,
+            {"spec": {"conversion": {"webhook": hooks(old)}}},
+            [("spec.conversion.webhook.clientConfig.caBundle", expired)],
+        ),
+        (crd, {"spec": {"conversion": {"strategy": "None"}}}, []),
+        ("Secret", secret(good + old), []),
+        ("Secret", secret(old + good), [("data.tls.crt", expired)]),
+        ("Secret", secret(b""), [("data.tls.crt", "none")]),
+        ("Secret", secret(b"what"), [("data.tls.crt", "not a certificate")]),
+        ("Secret", {"data": {"release": ""}}, []),
+    ):
+        live = {"kind": kind, "metadata": {"name": "kueue"}, **body}
+        rows = list(certificates(live, "kueue-system"))
+        assert [(row.field, row.live) for row in rows] == faults, (kind, body)
+        assert all("kubectl -n kueue-system rollout restart" in row.remedy for row in rows)
+
+
+def test_certificates_of_a_release_are_looked_at() -> None:
+    served = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "server"}}
+    api = Live(served | {"data": {"tls.crt": ""}}, _record({"manifest": json.dumps(served)}))
+    (row,) = charts.release(Release(namespace="s", name="kueue"), api, Discovery(api), [])
+    assert (row.severity, row.field) == (Severity.GUARD, "data.tls.crt")
 
 
 def test_patch_compares_only_its_part_of_an_object() -> None:
