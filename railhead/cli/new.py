@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +19,10 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 
 def new(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The repository's folder; absent or empty.")
+        Path,
+        typer.Argument(
+            metavar="DIR", help="The repository's folder; absent, or empty but for .git and .venv."
+        ),
     ],
     platform: Annotated[
         str | None,
@@ -61,7 +64,7 @@ def new(
     from railhead.platform.registry import PLATFORMS
     from railhead.platform.starter import starters
 
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if folder.exists() and (not folder.is_dir() or any(_others(folder))):
         raise InputError(
             f"{folder}: is there already, and not empty", remedy="name a new folder, or empty it"
         )
@@ -87,8 +90,17 @@ def new(
     typer.echo(
         f"wrote {len(made)} files to {folder}: stack {name} on {chosen}, "
         f"{answers['nodes']} nodes\n"
-        f"next: cd {folder} && railhead config check && railhead plan {name}"
+        f"next: {_entering(folder)}railhead config check && railhead plan {name}"
     )
+
+
+def _others(folder: Path) -> Iterator[Path]:
+    """Yield what is in a folder but for a clone's `.git` and the environment of `Pulumi.yaml`."""
+    return (path for path in folder.iterdir() if path.name not in (".git", ".venv"))
+
+
+def _entering(folder: Path) -> str:
+    return "" if folder.resolve() == Path.cwd() else f"cd {folder} && "
 
 
 def _named(name: str, what: str) -> str:

@@ -12,7 +12,9 @@ from typing import Any
 import yaml
 
 from railhead import __version__
+from railhead.base.examples import example
 from railhead.config import KEY, PROJECT, schema
+from railhead.launch import schema as job
 from railhead.platform.starter import Section, Starter
 
 _WIDTH = 100
@@ -53,10 +55,11 @@ railhead plan {stack}
 pulumi stack init {stack}
 pulumi preview -s {stack} --policy-pack policies
 pulumi up -s {stack} --policy-pack policies
+railhead launch examples/torch-ddp.yaml --follow
 ```
 
 `railhead plan` needs no credentials. State is where `pulumi login` says; a team shares a bucket of
-its own.
+its own. Pages that comments name (`docs/...`) are those of Railhead's release.
 """
 _IGNORED = ".venv/\n__pycache__/\n.pulumi-state/\n"
 
@@ -111,12 +114,22 @@ def files(name: str, stack: str, starter: Starter, section: Section) -> Mapping[
             f"{requirement}=={__version__}\n"
             for requirement in (f"railhead[{starter.extra}]", "railhead-accept", "railhead-lab")
         ),
+        **_job(),
         # As docs/pipelines has them: a pull request is reviewed without credentials.
         ".github/workflows/railhead-review.yml": _pipeline("github-review.yml"),
         ".github/workflows/railhead-comment.yml": _pipeline("github-comment.yml"),
         ".gitignore": _IGNORED,
         "README.md": _README.format(name=name, stack=stack, version=__version__),
     }
+
+
+def _job() -> Mapping[str, str]:
+    """Return path -> text of the job that the documentation launches, and of the schema."""
+    file = example("torch-ddp")
+    paths = (file, file.parent / "torch_ddp" / "train.py")
+    texts = {str(path.relative_to(file.parent)): path.read_text("utf-8") for path in paths}
+    texts[job.NAME] = job.text()
+    return {f"examples/{path}": text for path, text in texts.items()}
 
 
 def pack(name: str, environment: str) -> Mapping[str, str]:

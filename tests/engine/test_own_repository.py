@@ -102,6 +102,9 @@ def test_every_starter_is_a_correct_stack(installed: Environment, tmp_path: Path
         assert "warning" not in reported, reported
         schema = own.folder / "stacks" / "stack.schema.json"
         assert schema.read_bytes() == (REPO / "stacks" / "stack.schema.json").read_bytes()
+        for file in ("torch-ddp.yaml", "torch_ddp/train.py", "job.schema.json"):
+            written = own.folder / "examples" / file
+            assert written.read_bytes() == (REPO / "examples" / file).read_bytes()
         assert len((own.folder / "__main__.py").read_text().splitlines()) == 5
 
 
@@ -263,7 +266,7 @@ def test_a_mistaken_answer_writes_nothing(
 
 
 def test_a_folder_with_files_is_left_alone(installed: Environment, tmp_path: Path) -> None:
-    (tmp_path / "clusters").mkdir()
+    (tmp_path / "clusters" / ".git").mkdir(parents=True)
     (tmp_path / "clusters" / "README.md").write_text("mine\n")
     text = installed.run(
         "railhead",
@@ -275,7 +278,7 @@ def test_a_folder_with_files_is_left_alone(installed: Environment, tmp_path: Pat
         status=ExitCode.BAD_INPUT,
     )
     assert "is there already, and not empty" in text
-    assert [path.name for path in (tmp_path / "clusters").iterdir()] == ["README.md"]
+    assert {path.name for path in (tmp_path / "clusters").iterdir()} == {".git", "README.md"}
 
 
 def test_a_pull_request_is_reviewed_as_the_documentation_says(

@@ -21,10 +21,13 @@ from tests.wheels import REPO
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a new repository, which is the current folder, on a machine that has nothing."""
+    """Return a new repository, in a clone with an environment, on a machine that has nothing."""
     folder = tmp_path / "clusters"
-    assert run(["new", str(folder), "--platform", "aws", "--yes"]) == ExitCode.OK
+    for name in (".git", ".venv"):
+        (folder / name).mkdir(parents=True)
     monkeypatch.chdir(folder)
+    assert run(["new", ".", "--platform", "aws", "--yes"]) == ExitCode.OK
+    assert (folder / "examples" / "torch_ddp" / "train.py").is_file()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("PULUMI_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("PULUMI_BACKEND_URL", raising=False)
