@@ -99,7 +99,7 @@ def fences(cluster: Cluster) -> Fences:
                 "count/configmaps": str(objects),
                 "count/secrets": str(objects),
                 # A few KiB each, and there as long as their job; a JobSet makes its Jobs and its
-                # Service before it is admitted.
+                # Service before it is admitted. TrainJobs and JobSets: docs/access.md, Quota.
                 "count/jobs.batch": str(10 * objects),
                 "count/services": str(10 * objects),
                 "pods": str(pods_of(cluster)),
