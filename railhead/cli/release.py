@@ -16,6 +16,7 @@ import typer
 
 from railhead.base.finding import Finding
 from railhead.base.version import DISTRIBUTIONS
+from railhead.cli.findings import show
 
 SUMS = "SHA256SUMS"
 #: Made by a release's workflow, and by nobody else: it signs the checksums.
@@ -34,7 +35,7 @@ def verify_release(
 
     It compares checksums, SBOMs, the provenance statement, and what the plugin and the policy pack
     install. A checksum shows that a file is the one that was released if SHA256SUMS itself came by
-    a way that you trust, such as its signature, which this command does not check.
+    a way that you trust, such as its signature, which this command does not check, as it says.
 
     Example: [bold]railhead verify-release dist/0.1.0[/bold]
 
@@ -47,9 +48,8 @@ def verify_release(
             f"{folder} has no {SUMS}", remedy="name a release's folder, as `make release` makes it"
         )
     findings = list(checked(folder, commit))
-    for finding in findings:
-        typer.echo(f"{'ok' if finding.passed else 'wrong':6} {finding.name}: {finding.text}")
-    if wrong := [finding.name for finding in findings if not finding.passed]:
+    show(findings, {True: "ok", None: "unasked", False: "wrong"})
+    if wrong := [finding.name for finding in findings if finding.passed is False]:
         raise RefusedError(
             f"{folder} is not as it was released: {', '.join(wrong)}",
             remedy="fetch it again; install nothing of it",
@@ -83,9 +83,22 @@ def checked(folder: Path, commit: str = "") -> Iterator[Finding]:
     for name in sorted(there & sums.keys()):
         passed = sha256(folder / name) == sums[name]
         yield Finding(name=name, passed=passed, text="as released" if passed else "was changed")
+    yield _signature(folder)
     versions = yield from _versions(folder, sums)
     if len(versions) == 1:
         yield from _parts(folder, sums, versions.pop(), commit)
+
+
+def _signature(folder: Path) -> Finding:
+    """Return how to find out who made the release, which takes more than its files."""
+    text, remedy = "is not in the folder", f"take {SUMS} by a way that you trust"
+    if (folder / SIGNATURE).is_file():
+        text = "is there, and is not checked here"
+        remedy = (
+            f"cosign verify-blob {SUMS} --bundle {SIGNATURE} --certificate-identity WORKFLOW "
+            "--certificate-oidc-issuer ISSUER"
+        )
+    return Finding(name=SIGNATURE, passed=None, text=text, remedy=remedy)
 
 
 def _parts(folder: Path, sums: dict[str, str], version: str, commit: str) -> Iterator[Finding]:

@@ -17,7 +17,7 @@ import pytest
 from railhead.base.errors import ExitCode
 from railhead.base.version import DISTRIBUTIONS, __version__
 from railhead.cli import run
-from railhead.cli.release import SUMS, names
+from railhead.cli.release import SIGNATURE, SUMS, names
 from tests.wheels import FOLDERS, REPO
 from tools import release
 
@@ -50,6 +50,21 @@ def test_a_release_is_whole(released: Path, capsys: pytest.CaptureFixture[str]) 
     assert notes.startswith(f"# Railhead {__version__}\n\n")
     assert "## What an upgrade changes\n" in notes
     assert "### aws-p5-prod\n\n- " in notes
+
+
+def test_who_made_a_release_is_not_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / SUMS).touch()
+    for text, remedy in (
+        ("is not in the folder", "take SHA256SUMS by a way that you trust"),
+        ("is there, and is not checked here", "cosign verify-blob SHA256SUMS --bundle"),
+    ):
+        assert run(["verify-release", str(tmp_path)]) == ExitCode.REFUSED
+        reported = capsys.readouterr()
+        assert f"unasked  {SIGNATURE}: {text}\n           fix: {remedy}" in reported.out
+        assert SIGNATURE not in reported.err
+        (tmp_path / SIGNATURE).touch()
 
 
 def test_archives_hold_nothing_of_the_machine(released: Path) -> None:
