@@ -75,6 +75,7 @@ class Framework(ABC):
         replicated_job: the job of a runtime whose pods train.
         servers: jobs of a runtime whose pods take part, with processes that the former starts.
         container: the one of these pods that Trainer fills in.
+        user: the user and group that it runs as; None for the image's.
         launcher: what starts the processes in each pod.
         rendezvous: variables that Trainer sets in it, by which the gang's processes meet.
         per_process: variables that the launcher sets for each process.
@@ -110,6 +111,7 @@ class Framework(ABC):
     replicated_job: str = TRAINER_JOB
     servers: tuple[str, ...] = ()
     container: str = TRAINER_CONTAINER
+    user: int | None = None
     launcher: str
     rendezvous: tuple[str, ...]
     per_process: tuple[str, ...]

@@ -173,6 +173,10 @@ def mpi(name: str, source: str) -> Mpi:
             "OMPI_COMM_WORLD_LOCAL_RANK",
             "OMPI_COMM_WORLD_LOCAL_SIZE",
         ),
+        # The user of Trainer's images, as in its own runtime (v2.1.0, manifests/base/runtimes/
+        # deepspeed_distributed.yaml). ssh refuses root a key that others may read, as they may
+        # read what a Secret brings (tried with OpenSSH 9.2p1).
+        user=1000,
         nodes_variable="OMPI_MCA_orte_default_hostfile",
         # Trainer makes a launcher and at least one more node (mpi.go, EnforceMLPolicy).
         fewest_nodes=2,

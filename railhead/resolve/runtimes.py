@@ -123,7 +123,7 @@ def _runtime(cluster: Cluster, config: RuntimeConfig) -> ResolvedRuntime:
             *({"name": name, "value": value} for name, value in environment.items()),
         ],
         "resources": _resources(config, pool, gpus, shares[gpus]),
-        "securityContext": {"allowPrivilegeEscalation": False},
+        "securityContext": {"allowPrivilegeEscalation": False} | _user(framework),
         "volumeMounts": [{"name": "shared-memory", "mountPath": "/dev/shm"}]  # noqa: S108 - not a temporary file
         + [{"name": "checkpoints", "mountPath": claim.mount_path} for claim in claims[:1]]
         + [mount for _, mount in also],
@@ -178,6 +178,11 @@ def _runtime(cluster: Cluster, config: RuntimeConfig) -> ResolvedRuntime:
         pod=pod,
         spec=_spec(cluster, config, framework, pool, gpus, pod),
     )
+
+
+def _user(framework: Framework) -> dict[str, int]:
+    user = framework.user
+    return {} if user is None else {"runAsUser": user, "runAsGroup": user}
 
 
 def _resources(

@@ -184,6 +184,19 @@ def test_sshd_gives_variables_that_choose_no_network() -> None:
     assert "command" not in launcher["template"]["spec"]["template"]["spec"]["containers"][0]
 
 
+def test_pods_of_mpi_run_as_the_user_of_their_images() -> None:
+    """Trainer v2.1.0, manifests/base/runtimes/deepspeed_distributed.yaml; ssh refuses root."""
+    raw = lab_cluster()
+    raw["runtimes"][0]["framework"] = "mpi"
+    [runtime, *_] = runtimes(parse(raw, where="test"))
+    roles = runtime.spec["template"]["spec"]["replicatedJobs"]
+    made = [role["template"]["spec"]["template"]["spec"]["containers"][0] for role in roles]
+    job = plan("mpi", 2, 4)
+    made += [pod.container for pod in pods("mpijob", job, objects("mpijob", job))]
+    user = {"allowPrivilegeEscalation": False, "runAsUser": 1000, "runAsGroup": 1000}
+    assert [container["securityContext"] for container in made] == [user] * 4
+
+
 def test_image_that_would_reach_the_first_pod_alone_is_refused() -> None:
     made = plan("mpi", 2, 4, more={"image": "mine:1"})
     with pytest.raises(InputError, match="image: 'mine:1' would reach the first pod alone"):
