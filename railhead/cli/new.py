@@ -21,7 +21,8 @@ def new(
     folder: Annotated[
         Path,
         typer.Argument(
-            metavar="DIR", help="The repository's folder; absent, or empty but for .git and .venv."
+            metavar="DIR",
+            help="The repository's folder: absent, empty but for .git and .venv, or a project.",
         ),
     ],
     platform: Annotated[
@@ -29,12 +30,12 @@ def new(
         typer.Option(
             "--platform",
             metavar="PLATFORM",
-            help="Where the first cluster is: aws, azure, gcp, lab or metal.",
+            help="Where the cluster is: aws, azure, gcp, lab or metal.",
         ),
     ] = None,
     stack: Annotated[
         str | None,
-        typer.Option("--stack", metavar="NAME", help="The first stack's and cluster's name."),
+        typer.Option("--stack", metavar="NAME", help="The stack's and cluster's name."),
     ] = None,
     sets: Annotated[
         list[str] | None,
@@ -50,21 +51,25 @@ def new(
 ) -> None:
     """Make a repository of your own: a program, one stack, policies, pins and a CI workflow.
 
-    On a terminal it asks what `--set` does not answer; Enter takes the default. The stack is
-    checked before anything is written. `railhead config check`, `railhead plan` and `pulumi up`
-    then work in the folder.
+    In a project that exists it adds a stack, and writes nothing else. On a terminal it asks what
+    `--set` does not answer; Enter takes the default. The stack is checked before anything is
+    written. `railhead config check`, `railhead plan` and `pulumi up` then work in the folder.
 
     Example: [bold]railhead new clusters --platform aws --set region=us-west-2[/bold]
 
-    Exits 0 when it is written, 3 for an answer that is not possible or a folder that has files.
+    Exits 0 when it is written, 3 for an answer that is not possible, a folder that has other files
+    or a stack that exists.
     """
     from railhead import config
     from railhead.base.errors import InputError, choices
-    from railhead.cli.repository import files
+    from railhead.cli.repository import files, stack_text
+    from railhead.config.files import PROJECT_FILE, stack_config_dir
     from railhead.platform.registry import PLATFORMS
     from railhead.platform.starter import starters
 
-    if folder.exists() and (not folder.is_dir() or any(_others(folder))):
+    project = folder / PROJECT_FILE
+    adds = project.is_file()
+    if not adds and folder.exists() and (not folder.is_dir() or any(_others(folder))):
         raise InputError(
             f"{folder}: is there already, and not empty", remedy="name a new folder, or empty it"
         )
@@ -78,17 +83,22 @@ def new(
             remedy="name one of them",
         )
     starter = known[chosen]
-    name = stack or (_ask("the first stack's name", chosen) if asking else chosen)
+    name = stack or (_ask("the stack's name", chosen) if asking else chosen)
     answers = _answers(starter, {"name": _named(name, "--stack")}, sets or [], asking)
     section = starter.section(answers)
-    config.parse(section, where=f"stacks/Pulumi.{name}.yaml")
-    made = files(_named(folder.absolute().name.lower(), "DIR"), name, starter, section)
+    path = f"{stack_config_dir(project) if adds else 'stacks'}/Pulumi.{name}.yaml"
+    config.parse(section, where=path)
+    if (folder / path).exists():
+        raise InputError(f"{folder / path}: exists already", remedy="name another by --stack")
+    made: Mapping[str, str] = {path: stack_text(starter, section)}
+    if not adds:
+        made = files(_named(folder.absolute().name.lower(), "DIR"), name, starter, section)
     for path, text in made.items():
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
     typer.echo(
-        f"wrote {len(made)} files to {folder}: stack {name} on {chosen}, "
+        f"wrote {path if adds else f'{len(made)} files'} to {folder}: stack {name} on {chosen}, "
         f"{answers['nodes']} nodes\n"
         f"next: {_entering(folder)}railhead config check && railhead plan {name}"
     )

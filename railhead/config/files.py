@@ -63,7 +63,7 @@ def stacks_folder() -> Path:
     project = project_folder(here)
     if project is None:
         return Path("stacks")
-    stacks = project / _stack_config_dir(project / PROJECT_FILE)
+    stacks = project / stack_config_dir(project / PROJECT_FILE)
     return stacks.relative_to(here) if project == here and stacks.is_relative_to(here) else stacks
 
 
@@ -75,7 +75,8 @@ def project_folder(start: Path) -> Path | None:
     return None
 
 
-def _stack_config_dir(file: Path) -> str:
+def stack_config_dir(file: Path) -> str:
+    """Return the folder of stack files that a Pulumi.yaml names, relative to it."""
     try:
         settings = yaml.safe_load(read_text(file))
     except (OSError, UnicodeDecodeError, yaml.YAMLError):

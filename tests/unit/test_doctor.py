@@ -1,4 +1,4 @@
-"""`railhead doctor` and `railhead completion`."""
+"""`railhead doctor` and `railhead completion`, and one more stack by `railhead new`."""
 
 from __future__ import annotations
 
@@ -33,6 +33,21 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("PULUMI_BACKEND_URL", raising=False)
     (tmp_path / "bin").mkdir()
     return folder
+
+
+def test_one_more_stack_is_added_to_a_project(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "Pulumi.yaml").write_text("name: clusters\nstackConfigDir: envs\n")
+    others = {file: file.read_bytes() for file in project.rglob("*") if file.is_file()}
+    words = ["new", str(project), "--platform", "gcp", "--stack", "second", "--yes"]
+    assert run(words) == ExitCode.OK
+    assert "wrote envs/Pulumi.second.yaml to" in capsys.readouterr().out
+    assert run(words) == ExitCode.BAD_INPUT
+    assert "Pulumi.second.yaml: exists already" in capsys.readouterr().err
+    added = project / "envs" / "Pulumi.second.yaml"
+    assert {file for file in project.rglob("*") if file.is_file()} == {*others, added}
+    assert all(file.read_bytes() == content for file, content in others.items())
 
 
 def findings(capsys: pytest.CaptureFixture[str], code: ExitCode) -> dict[str, list[dict]]:
