@@ -46,6 +46,11 @@ _ECHOES = re.compile(
 _OF_A_MACHINE = re.compile(
     r"CUDA error|Xid|uncorrectable ECC|NVLink error|exited 128 \(|ncclSystemError"
 )
+# kubernetes.io, "Define Environment Variables for a Container": they override those of the image.
+_NO_MODULE = (
+    "  a runtime's PYTHONPATH replaces the image's own: if the module is found by that, name it in "
+    "the job's `env`, as PYTHONPATH"
+)
 # torch.distributed.elastic.multiprocessing.errors, ChildFailedError.format_msg: its root cause.
 _ROOT = re.compile(r"^\s*rank\s*:\s*(\d+) \(local_rank: (\d+)\)")
 
@@ -73,7 +78,9 @@ class Failure:
     job: str
 
     def lines(self) -> list[str]:
-        """Return the failure, and the command that leaves its machine out if that may be it."""
+        """Return the failure, and what to change if a machine or a variable may be its cause."""
+        if self.line.startswith("ModuleNotFoundError"):
+            return [self.text(), _NO_MODULE]
         if not self.machine or not _OF_A_MACHINE.search(f"{self.line} {self.exit}"):
             return [self.text()]
         again = f"`railhead restart {self.job} --avoid {self.machine}` runs it on other machines"

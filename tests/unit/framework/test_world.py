@@ -5,6 +5,7 @@ PyTorch is a play; what finds and calls the program is Python's own reading of e
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import subprocess
 import sys
@@ -91,6 +92,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (result / path).parent.mkdir(parents=True, exist_ok=True)
         (result / path).write_text(text)
     return result
+
+
+def test_inventories_of_packages_find_a_name(site: Path) -> None:
+    """A distribution without METADATA has None for its name, on which `.lower()` fails."""
+    [package] = importlib.metadata.distributions(path=[str(site)])
+    assert (package.metadata["Name"], package.version) == ("railhead-world", "1")
 
 
 def trained(site: Path, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -374,6 +374,15 @@ def test_machine_that_may_be_the_cause_can_be_left_out(
     assert len(first(cluster).lines()) == 1
 
 
+def test_missing_module_may_be_on_the_images_own_path(
+    api: Api, cluster: Cluster, gang: Any
+) -> None:
+    ended(api, 1, finished="2026-01-02T03:59:51Z")
+    api.logs[pod(1)] = [f"{at(13)} [default1]:ModuleNotFoundError: No module named 'megatron'"]
+    _, fix = first(cluster).lines()
+    assert "a runtime's PYTHONPATH replaces the image's own" in fix
+
+
 def test_root_cause_of_torchrun_names_the_rank_without_prefixes(
     api: Api, cluster: Cluster, gang: Any
 ) -> None:
