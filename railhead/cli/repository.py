@@ -55,12 +55,14 @@ railhead plan {stack}
 pulumi stack init {stack}
 pulumi preview -s {stack} --policy-pack policies
 pulumi up -s {stack} --policy-pack policies
-railhead launch examples/torch-ddp.yaml --follow
+railhead launch examples/{job} --follow
 ```
 
 `railhead plan` needs no credentials. State is where `pulumi login` says; a team shares a bucket of
 its own. Pages that comments name (`docs/...`) are those of Railhead's release.
 """
+#: The job that the documentation launches.
+_EXAMPLE = example("")
 _IGNORED = ".venv/\n__pycache__/\n.pulumi-state/\n"
 
 
@@ -119,15 +121,15 @@ def files(name: str, stack: str, starter: Starter, section: Section) -> Mapping[
         ".github/workflows/railhead-review.yml": _pipeline("github-review.yml"),
         ".github/workflows/railhead-comment.yml": _pipeline("github-comment.yml"),
         ".gitignore": _IGNORED,
-        "README.md": _README.format(name=name, stack=stack, version=__version__),
+        "README.md": _README.format(name=name, stack=stack, version=__version__, job=_EXAMPLE.name),
     }
 
 
 def _job() -> Mapping[str, str]:
     """Return path -> text of the job that the documentation launches, and of the schema."""
-    file = example("torch-ddp")
-    paths = (file, file.parent / "torch_ddp" / "train.py")
-    texts = {str(path.relative_to(file.parent)): path.read_text("utf-8") for path in paths}
+    file = _EXAMPLE
+    names = (file.name, *yaml.safe_load(file.read_text("utf-8"))["files"])
+    texts = {name: (file.parent / name).read_text("utf-8") for name in names}
     texts[job.NAME] = job.text()
     return {f"examples/{path}": text for path, text in texts.items()}
 

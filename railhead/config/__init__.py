@@ -128,7 +128,7 @@ def _text(path: Path) -> str:
     except OSError as error:
         raise InputError(
             f"{path}: cannot be read: {error.strerror}",
-            remedy="name a stack's file, such as stacks/Pulumi.lab.yaml",
+            remedy="name a stack's file, such as stacks/Pulumi.NAME.yaml",
         ) from None
     except UnicodeDecodeError as error:
         raise InputError(
@@ -152,7 +152,7 @@ def parse(raw: Any, *, where: str, at: Lines | None = None) -> Cluster:
     if raw is None:
         raise InputError(
             f"{where}: {PROJECT}:{KEY} is missing",
-            remedy="describe the cluster under `config:`, as stacks/Pulumi.lab.yaml does",
+            remedy="describe the cluster under `config:`, as `railhead new` does",
         )
     model, mistakes = _model(raw)
     cluster = None

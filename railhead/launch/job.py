@@ -754,7 +754,7 @@ def read_job(path: Path, *, sets: Iterable[str] = ()) -> tuple[JobFile, tuple[Pa
 
 
 def _read_text(path: Path) -> str:
-    remedy = "name a job file, such as examples/torch-ddp.yaml"
+    remedy = "name a job file, such as examples/torch-ddp.yaml; `railhead init job.yaml` writes one"
     try:
         if path.is_dir():
             raise InputError(f"{path}: a folder", remedy=remedy)
