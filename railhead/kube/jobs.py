@@ -96,6 +96,7 @@ class JobState:
         detail: the reason of its phase, in one sentence; may be empty.
         restarts: times that the whole gang was started again.
         charged: pods that its scheduler charges, None before it has seen the job.
+        held: seconds for which Kueue had admitted it, all its admissions together.
     """
 
     name: str
@@ -113,11 +114,17 @@ class JobState:
     nodes: tuple[Node, ...]
     restarts: int
     user: str = ""
+    held: int = 0
 
     @property
     def ranks(self) -> int:
         """The number of processes in the whole job."""
         return self.wanted * self.processes_per_node
+
+    @property
+    def gpu_hours(self) -> float:
+        """The hours that its GPUs were its own."""
+        return round(self.held * self.wanted * self.gpus_per_node / 3600, 2)
 
     def age(self, now: datetime | None = None) -> int:
         """Return the seconds since it was submitted."""
@@ -139,6 +146,7 @@ class JobState:
             "ranks": self.ranks,
             "charged": self.charged,
             "restarts": self.restarts,
+            "gpu_hours": self.gpu_hours,
             "created": self.created.isoformat(),
             "age_seconds": self.age(),
             "pods": [node.to_json() for node in self.nodes],
@@ -488,6 +496,23 @@ def _detail(
     return ""
 
 
+def _held_seconds(workload: Object | None, now: datetime) -> int:
+    """Return for how long a Workload had its quota.
+
+    Kueue adds up admissions that ended by an eviction, and Admitted stays true when a job finishes
+    (v0.16.2, pkg/workload/admissionchecks.go, SyncAdmittedCondition).
+    """
+    before = int(
+        ((workload or {}).get("status") or {}).get("accumulatedPastExecutionTimeSeconds", 0)
+    )
+    since = str(condition(workload, "Admitted").get("lastTransitionTime") or "")
+    if not since or not holds(workload, "Admitted"):
+        return before
+    finished = condition(workload, "Finished") if holds(workload, "Finished") else {}
+    end = _time(finished["lastTransitionTime"]) if finished else now
+    return before + max(0, int((end - _time(since)).total_seconds()))
+
+
 def _build(
     cluster: kube.Cluster,
     job: Object,
@@ -521,6 +546,7 @@ def _build(
         nodes=nodes,
         restarts=int(((child or {}).get("status") or {}).get("restarts") or 0),
         user=str((metadata.get("annotations") or {}).get(USER) or ""),
+        held=_held_seconds(workload, datetime.now(UTC)),
     )
 
 

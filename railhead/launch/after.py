@@ -29,7 +29,7 @@ from railhead.launch.console import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from railhead.kube.client import Cluster
     from railhead.kube.jobs import JobState, Node
@@ -91,10 +91,37 @@ def wait(
         raise RailheadError("; ".join(bad), remedy="`railhead describe NAME` says what happened")
 
 
+_HOURS_BY: Mapping[str, Callable[[JobState], str]] = {
+    "job": lambda state: f"{state.namespace}/{state.name}",
+    "user": lambda state: state.user,
+    "queue": lambda state: f"{state.namespace}/{state.queue}",
+}
+
+
+def _hours(states: Sequence[JobState], by: str, *, as_json: bool) -> None:
+    """Print the GPU hours of jobs, the most first, and their sum."""
+    used: dict[str, list[float]] = {}
+    for state in states:
+        used.setdefault(_HOURS_BY[by](state), []).append(state.gpu_hours)
+    rows = sorted(((key, len(each), sum(each)) for key, each in used.items()), key=lambda r: -r[2])
+    if as_json:
+        dump([{by: key, "jobs": count, "gpu_hours": round(total, 2)} for key, count, total in rows])
+        return
+    rows.append(("all", len(states), sum(total for _, _, total in rows)))
+    table(
+        (by.upper(), "JOBS", "GPU HOURS"),
+        [(key or "-", str(count), f"{total:.1f}") for key, count, total in rows],
+    )
+
+
 def listed(
     phase: Annotated[
         list[str] | None,
         typer.Option("--phase", metavar="PHASE", help="Only jobs in this phase. Repeatable."),
+    ] = None,
+    hours: Annotated[
+        str | None,
+        typer.Option("--hours", metavar="BY", help="Add up GPU hours by job, user or queue."),
     ] = None,
     namespace: Namespace = None,
     as_json: Json = False,
@@ -105,6 +132,8 @@ def listed(
     """List jobs, one a line: the names first, for scripts.
 
     Example: [bold]railhead list --phase running --phase queued[/bold]
+
+    GPU hours of all jobs that are still there: [bold]railhead list --hours user[/bold]
 
     Exits 0, even when there are no jobs.
     """
@@ -117,9 +146,17 @@ def listed(
             f"--phase {wrong[0]}: not a phase; allowed: {', '.join(known)}",
             remedy="name one of them",
         )
+    if hours not in (None, *_HOURS_BY):
+        raise InputError(
+            f"--hours {hours}: not known; allowed: {', '.join(_HOURS_BY)}",
+            remedy="name one of them",
+        )
     with connected(kubeconfig, context, lab) as cluster:
         states = jobs.read_states(cluster, namespaces_of(cluster, namespace))
     states = [state for state in states if not phase or state.phase.value in phase]
+    if hours is not None:
+        _hours(states, hours, as_json=as_json)
+        return
     if as_json:
         dump([state.to_json() for state in states])
         return

@@ -100,6 +100,34 @@ def test_list_has_a_line_a_job_and_can_choose(api: Api, run: Any, running: Any) 
     assert [s["name"] for s in json.loads(run("list", "--json")[1])] == ["demo", "other"]
 
 
+def test_gpu_hours_add_up_all_admissions(api: Api, run: Any) -> None:
+    """Three jobs of 16 GPUs: one ran twice, one ended, one was put back and waits."""
+    for name, user, before, ended in (
+        ("twice", "ada", 1800, "02:30"),
+        ("ended", "ada", 0, "04:00"),
+        ("waits", "", 3600, ""),
+    ):
+        owner = world.job(api, name)
+        owner["metadata"]["annotations"] = {"railhead.dev/user": user}
+        status = world.workload(api, owner, admitted=bool(ended))["status"]
+        status["accumulatedPastExecutionTimeSeconds"] = before
+        status["conditions"][1]["lastTransitionTime"] = "2026-01-02T02:00:00Z"
+        if ended:
+            at = f"2026-01-02T{ended}:00Z"
+            row = {"type": "Finished", "status": "True", "lastTransitionTime": at}
+            status["conditions"].append(row)
+    code, out, _ = run("list", "--hours", "user")
+    rows = [line.split() for line in out.splitlines()]
+    assert (code, rows[1:]) == (0, [["ada", "2", "48.0"], ["-", "1", "16.0"], ["all", "3", "64.0"]])
+    [first, *_] = json.loads(run("list", "--hours", "job", "--json")[1])
+    assert first == {"job": "training/ended", "jobs": 1, "gpu_hours": 32.0}
+    [queue] = json.loads(run("list", "--hours", "queue", "--json")[1])
+    assert queue == {"queue": "training/training", "jobs": 3, "gpu_hours": 64.0}
+    code, _, err = run("list", "--hours", "team")
+    assert code == ExitCode.BAD_INPUT
+    assert "allowed: job, user, queue" in err
+
+
 def test_a_phase_that_there_is_not_is_refused(run: Any) -> None:
     code, _, err = run("list", "--phase", "runing")
     assert code == ExitCode.BAD_INPUT
