@@ -75,6 +75,8 @@ UNQUEUED = {**FLEX, "queued": False}
 VOLCANO: list[tuple[str, Any]] = [
     ("queueing", {"scheduler": "volcano"}),
     ("ready_timeout_seconds", GONE),
+    # MPI's, which Volcano cannot start.
+    ("runtimes.2", GONE),
 ]
 
 WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
