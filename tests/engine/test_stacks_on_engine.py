@@ -154,7 +154,7 @@ CHANGES: dict[str, list[tuple[Callable[[dict[str, Any]], None], dict[str, int]]]
                 f"update {_GCP_POOL}": 1,
                 f"update {_DAEMONS}": 1,
                 f"update {_CONFIG_MAP}": 1,
-                f"update {_RUNTIME}": 2,
+                f"update {_RUNTIME}": 3,
             }
             | _REFLAVOR,
         ),
@@ -174,6 +174,8 @@ CHANGES: dict[str, list[tuple[Callable[[dict[str, Any]], None], dict[str, int]]]
                 f"create {_DAEMONS}": 1,
                 f"update {_CONFIG_MAP}": 1,
                 f"update {_POD_QUOTA}": 1,
+                # A JobSet may make more pods than before.
+                "update kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmissionPolicy": 1,
             },
         ),
     ],
