@@ -154,6 +154,7 @@ class TestGraph:
         for resource in clouds(recording):
             assert resource.provider.startswith(f"{provider.urn}::"), resource.urn
 
+    @pytest.mark.slow
     def test_no_stack_buys_capacity(self, prod: Recording, block: Recording) -> None:
         """A capacity block is paid for when it is made, and destroying it gives nothing back."""
         for recording in (prod, block):

@@ -198,6 +198,7 @@ class TestDrivers:
         assert sriov.operator_config(of.fabric)["disablePlugins"] == ["mellanox"]
         assert sriov.node_policy(of.pools[0], rail, of.fabric)["externallyManaged"] is True
 
+    @pytest.mark.slow
     def test_no_step_waits_for_every_node(self) -> None:
         """Three dead nodes of a thousand: `ready` never comes, and Helm waits for all but one."""
         for identity in ("sriov-roce-roce-existing", "dranet-roce-existing"):

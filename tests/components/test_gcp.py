@@ -359,6 +359,7 @@ def test_mtu_is_the_catalogues_unless_the_stack_says() -> None:
     assert {r.inputs["mtu"] for r in gpu} == {1460}
 
 
+@pytest.mark.slow
 @given(st.integers(12, 20), st.integers(1, 10))
 def test_subnets_are_equal_parts_that_do_not_overlap(prefix: int, count: int) -> None:
     whole = ipaddress.IPv4Network(f"10.0.0.0/{prefix}")
@@ -892,6 +893,7 @@ def test_own_pods_have_a_place_beside_a_queued_pool() -> None:
 NAMES = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True)
 
 
+@pytest.mark.slow
 @settings(
     max_examples=1, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
 )

@@ -68,6 +68,7 @@ def test_guards_deny_and_what_they_cannot_evaluate_they_deny_too(recording: Reco
         assert policy.inputs["spec"]["failurePolicy"] == "Fail", policy.name
 
 
+@pytest.mark.slow
 def test_a_gang_that_does_not_start_gives_its_quota_back(recording: Recording, stack: str) -> None:
     [kueue] = [r for r in recording.of_type(RELEASE) if r.inputs["name"] == "kueue"]
     reported = yaml.safe_load(

@@ -190,6 +190,7 @@ FLOORS: dict[tuple[str, str], tuple[float, float]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("part", "dimension"), sorted(FLOORS))
 def test_quality_does_not_fall(part: str, dimension: str) -> None:
     table = measured()

@@ -433,6 +433,7 @@ def test_each_line_of_a_review_is_an_edit_that_is_tried(line: str) -> None:
     assert set(REVIEW[line]) <= set(EDITS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edit", EDITS)
 def test_an_edit_is_refused_by_its_rule_and_by_no_other(edit: str) -> None:
     stack, change, rule = EDITS[edit]

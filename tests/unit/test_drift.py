@@ -206,6 +206,7 @@ def test_only_kubernetes_objects_that_are_there_are_compared() -> None:
     assert [release.subject for release in releases(state)] == ["Release kueue-system/kueue"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stack", STACKS)
 def test_stacks_provider_takes_its_fields_back(stack: str) -> None:
     """`pulumi up --refresh` would otherwise be refused as a conflict; see tests/engine."""

@@ -103,6 +103,7 @@ def test_a_record_with_a_gap_says_so(last: str | Exception) -> None:
     assert watcher.failed
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_not_now_is_asked_for_again() -> None:
     seen, watcher = watched(Server([refused(500)], [event(99)]))
     assert (seen, watcher.failed) == ([99], None)

@@ -20,6 +20,7 @@ KINDS = {f"{row.name}-{row.version}": row for row in crds.KINDS_HELD}
 UNNAMED = {"NicConfigurationTemplate.configuration.net.nvidia.com/v1alpha1"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 def test_a_row_has_the_definitions_of_its_version(row: Controller) -> None:
     """A changed version fails here until its own definitions are fetched."""

@@ -8,9 +8,12 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
+
 REPO = Path(__file__).resolve().parents[3]
 
 
+@pytest.mark.slow
 def test_one_more_row_is_all_that_a_new_machine_needs() -> None:
     """A row that is not in the catalogue, through every part that reads it."""
     program = """

@@ -105,6 +105,7 @@ def test_every_example_stack_is_correct(capsys: pytest.CaptureFixture[str], file
     assert json.loads(out)["cluster"]["name"] == load(file).name
 
 
+@pytest.mark.slow
 def test_untested_versions_are_reported_in_one_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

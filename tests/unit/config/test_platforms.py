@@ -76,6 +76,7 @@ def _words_of_fields(tree: ast.Module) -> set[ast.AST]:
     return fields
 
 
+@pytest.mark.slow
 def test_no_other_file_names_a_platform() -> None:
     assert [name for path in sources() for name in named(path)] == []
 

@@ -205,6 +205,7 @@ def test_other_archives_are_refused(tmp_path: Path) -> None:
     assert not bundle.is_bundle(tmp_path / "absent.tar.gz")
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(
     st.dictionaries(

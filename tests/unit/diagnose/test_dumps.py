@@ -196,6 +196,7 @@ ENTRIES = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(entries=ENTRIES, config=VALUES)
 def test_any_values_in_a_dump_give_a_result(entries: Any, config: Any) -> None:

@@ -245,6 +245,7 @@ def test_any_mapping_is_a_job_or_a_clean_refusal(data: dict[str, object]) -> Non
     _job_or_refusal(yaml.safe_dump(data, allow_unicode=True))
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=200))
 def test_any_text_is_a_job_or_a_clean_refusal(text: str) -> None:

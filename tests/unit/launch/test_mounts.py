@@ -171,6 +171,7 @@ def test_vanished_claim_is_reported(pod: Pod) -> None:
     assert job.ends() == ""
 
 
+@pytest.mark.slow
 def test_slow_claim_is_reported(pod: Pod) -> None:
     job = Job(pod, slow=0.3, ask="import time; time.sleep(0.5); room = os.statvfs(path)")
     assert re.fullmatch(told(pod, rf"is slow {AT} \(it took \d+ s to answer\)"), job.says())

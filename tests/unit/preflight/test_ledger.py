@@ -90,6 +90,7 @@ def test_the_lab_has_no_ledger() -> None:
 SENDERS = ("boto", "google", "http", "requests", "socket", "subprocess", "urllib.request", "pulumi")
 
 
+@pytest.mark.slow
 def test_one_file_alone_can_send() -> None:
     for path in PACKAGE.glob("*.py"):
         named = {

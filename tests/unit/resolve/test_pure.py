@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests.components.recording import REPO, STACKS
 
 _WITHOUT = """
@@ -27,6 +29,7 @@ for stack in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_every_stack_is_resolved_where_pulumi_is_not_installed() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _WITHOUT, *STACKS],
