@@ -78,7 +78,6 @@ with building(print):
 """
 
 
-@pytest.mark.slow
 def test_the_lock_is_waited_for_and_freed_by_a_kill(cache: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", _HOLD],
