@@ -35,15 +35,20 @@ class Mpi(Framework):
     """A framework that mpirun starts."""
 
     def ml_policy(self, combination: Combination, processes: int) -> dict[str, Any]:
-        """Trainer's ``mpi``; 1 would mean as many as the pod has GPUs of a few vendors."""
+        """Trainer's ``mpi``; 1 would mean as many as the pod has GPUs of a few vendors.
+
+        The runtime's ``numNodes`` is how many launchers a job gets, whatever its own is (trainer
+        v2.1.0, pkg/runtime/core/trainingruntime.go, newRuntimeInfo; MPI changes the others alone).
+        """
         del combination
         return {
+            "numNodes": 1,
             "mpi": {
                 "numProcPerNode": processes,
                 "mpiImplementation": "OpenMPI",
                 "sshAuthMountPath": f"{HOME}/.ssh",
                 "runLauncherAsNode": True,
-            }
+            },
         }
 
     def wiring(self, gang: Gang) -> dict[str, str]:
@@ -92,14 +97,15 @@ class Mpi(Framework):
 
     def job_set(self, job: Mapping[str, Any], nodes: int) -> dict[str, Any]:
         """Pods of sshd, and a launcher once they serve; the job is done when the launcher is."""
-        del nodes
-        server = copy.deepcopy(dict(job))
+        server, launcher = copy.deepcopy(dict(job)), copy.deepcopy(dict(job))
+        if nodes > 2:
+            # For a job that says no number itself. The launcher is one of them.
+            server["parallelism"] = nodes - 1
         (container,) = (
             c for c in server["template"]["spec"]["containers"] if c["name"] == self.container
         )
         container["command"] = [*SSHD, *_set_env(container.get("env", ()))]
         container["readinessProbe"] = {"tcpSocket": {"port": SSH_PORT}, "periodSeconds": 2}
-        launcher = copy.deepcopy(dict(job))
         inside = launcher["template"]["spec"]
         inside["initContainers"] = [*inside.get("initContainers", ()), named(container["image"])]
         return {

@@ -197,6 +197,18 @@ def test_pods_of_mpi_run_as_the_user_of_their_images() -> None:
     assert [container["securityContext"] for container in made] == [user] * 4
 
 
+def test_mpi_has_one_launcher_whatever_the_number_of_nodes() -> None:
+    """Trainer v2.1.0 makes as many as the runtime's numNodes (pkg/runtime/core)."""
+    raw = lab_cluster()
+    raw["runtimes"][0] |= {"framework": "mpi", "nodes": 4}
+    raw["pools"][0]["nodes"] = 4
+    [runtime, *_] = runtimes(parse(raw, where="test"))
+    assert runtime.spec["mlPolicy"]["numNodes"] == 1
+    server, launcher = runtime.spec["template"]["spec"]["replicatedJobs"]
+    assert server["template"]["spec"]["parallelism"] == 3
+    assert "parallelism" not in launcher["template"]["spec"]
+
+
 def test_image_that_would_reach_the_first_pod_alone_is_refused() -> None:
     made = plan("mpi", 2, 4, more={"image": "mine:1"})
     with pytest.raises(InputError, match="image: 'mine:1' would reach the first pod alone"):
