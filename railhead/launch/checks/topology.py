@@ -35,16 +35,18 @@ def check(asked: Asked) -> list[Finding]:
         return []
     (largest, most), *_ = room.most_common(1)
     result = f"{level} {'/'.join(largest)} has room for {most} of pool {plan.pool.name}"
-    if plan.nodes <= (sum(n // each for n in room.values()) * each if each else most):
+    fit = sum(n // each for n in room.values()) * each if each else most
+    if plan.nodes <= fit:
         return [Finding(name="topology", passed=True, text=result)]
     short = level.rpartition("/")[2]
+    fewer = f"at most {fit} nodes" if fit else f"groups of {most} nodes"
     return [
         Finding(
             name="topology",
             passed=False,
             text=f"topology: {f'each {each} of ' if each else ''}{plan.nodes} nodes must be within "
             f"one {short}, and the largest, {result}; the job would wait for ever",
-            remedy=f"take at most {most} nodes, a wider level, or `topology: prefer {short}`",
+            remedy=f"take {fewer}, a wider level, or `topology: prefer {short}`",
         )
     ]
 

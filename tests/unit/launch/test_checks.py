@@ -165,6 +165,12 @@ WORLDS: dict[str, World] = {
     "no rack for each two": World(
         check="topology", job=f"topology: 2 in {RACK}\n", change=racks("a", "b"), contract=LEVELS
     ),
+    "a rack for some of the twos": World(
+        check="topology",
+        job=f"nodes: 4\ntopology: 2 in {RACK}\n",
+        change=racks("a", "a"),
+        contract=LEVELS,
+    ),
     "a level that the cluster does not have": World(
         check="topology", change=racks("a", "b"), runtime=placed(REQUIRED)
     ),
