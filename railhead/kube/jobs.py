@@ -381,13 +381,8 @@ def _queue_room(cluster: kube.Cluster, namespace: str, queue: str, gpu: str, lab
 
 def _fits(cluster: kube.Cluster, flavor: str, labels: Object) -> bool:
     """Return whether pods with this node selector fit a flavor's nodes; True if unreadable."""
-    try:
-        resource_flavor = cluster.find(kube.kueue("", "resourceflavors", flavor))
-    except kube.ApiError as error:
-        if error.status != 403:
-            raise
-        return True
-    own = ((resource_flavor or {}).get("spec") or {}).get("nodeLabels") or {}
+    resource_flavor = readable(cluster, kube.kueue("", "resourceflavors", flavor)) or {}
+    own = (resource_flavor.get("spec") or {}).get("nodeLabels") or {}
     # As in Kueue's flavor assigner: labels that both name must be equal.
     return all(labels[key] == own[key] for key in labels.keys() & own.keys())
 

@@ -154,10 +154,9 @@ def launch(
         if value is not None:
             overrides.append(f"{field}={value}")
             texts[field] = f"--{field}"
-    from railhead.launch import matrix as matrices
-    from railhead.launch.job import read_job
-
     if matrix:
+        from railhead.launch import matrix as matrices
+
         single = {
             "follow": follow,
             "wait": wait,
@@ -170,6 +169,8 @@ def launch(
         with connected(kubeconfig, context, lab) as cluster:
             matrices.launch(cluster, several, rows, dry_run=dry_run, as_json=as_json)
         return
+    from railhead.launch.job import read_job
+
     # A mistake in the file is reported without a cluster.
     job, files = read_job(job_file, sets=overrides)
     with connected(kubeconfig, context, lab) as cluster:
