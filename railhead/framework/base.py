@@ -148,7 +148,7 @@ class Framework(ABC):
 
     @abstractmethod
     def ml_policy(self, combination: Combination, processes: int) -> dict[str, Any]:
-        """Return the ``mlPolicy`` of a runtime, without its ``numNodes``.
+        """Return the ``mlPolicy`` of a runtime, whose ``numNodes`` is its nodes unless said here.
 
         Args:
             combination: the cluster's versions; Trainer's policies change between them.

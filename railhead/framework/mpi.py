@@ -98,7 +98,7 @@ class Mpi(Framework):
     def job_set(self, job: Mapping[str, Any], nodes: int) -> dict[str, Any]:
         """Pods of sshd, and a launcher once they serve; the job is done when the launcher is."""
         server, launcher = copy.deepcopy(dict(job)), copy.deepcopy(dict(job))
-        if nodes > 2:
+        if nodes > 2 and "parallelism" not in server:
             # For a job that says no number itself. The launcher is one of them.
             server["parallelism"] = nodes - 1
         (container,) = (
