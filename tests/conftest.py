@@ -35,7 +35,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark everything under tests/lab as `lab`, put the costly suites last, `last` behind all.
 
-    Nothing waits for a `long` one alone where it is begun first.
+    A `long` test runs first, so that nothing waits for it alone.
     """
     for item in items:
         if item.path.is_relative_to(REPO / "tests" / "lab"):
