@@ -12,6 +12,7 @@ from railhead.base.sections import Problem, each
 from railhead.base.tags import MOVING
 from railhead.catalog.versions import COMBINATIONS, ModuleChart
 from railhead.fabric.site import Network
+from railhead.framework import FRAMEWORKS
 from railhead.machines import MACHINES
 from railhead.machines.machine import Machine
 from railhead.model.borrowing import borrowable, sources
@@ -125,6 +126,23 @@ def _made_for(path: str, image: str, tag: str, machine: Machine) -> Iterator[Pro
             )
     if image.startswith(("localhost:", "localhost/", "127.")):
         yield path, "its registry is each node itself; name it as nodes reach it"
+
+
+def _locked(cluster: Cluster) -> Iterator[Problem]:
+    """Yield runtimes of a user that gets no capability to lock memory (kubernetes #56374)."""
+    fabric, machines = cluster.fabric, _machines(cluster)
+    if not fabric.lock_memory or not fabric.row.capabilities_on(fabric.kind):
+        return
+    for path, runtime in each(cluster.runtimes, "runtimes"):
+        framework = FRAMEWORKS.get(runtime.framework)
+        user = framework.user if framework else None
+        if user is not None and not machines[runtime.pool].stand_in:
+            yield (
+                f"{path}.framework",
+                f"{runtime.framework!r}: its pods run as user {user}, to whom Kubernetes gives no "
+                "IPC_LOCK, and verbs fail where the nodes' container runtime limits locked memory; "
+                "set LimitMEMLOCK=infinity there, and `fabric.lock_memory: false`",
+            )
 
 
 def _gpus(cluster: Cluster) -> Iterator[Problem]:
@@ -334,6 +352,7 @@ def _nobody_labels(cluster: Cluster) -> Iterator[Problem]:
 _CHECKS: tuple[Callable[[Cluster], Iterator[Problem]], ...] = (
     _pools,
     _runtimes,
+    _locked,
     _gpus,
     _parts,
     _small_shares,

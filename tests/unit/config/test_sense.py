@@ -609,6 +609,12 @@ def every_queue_over(pool: str) -> Callable[[dict[str, Any]], None]:
 
 DOUBTED: list[tuple[str, Edit, str, str]] = [
     (
+        "onprem-ib-sriov",
+        put("runtimes[0].framework", "mpi"),
+        "runtimes[0].framework",
+        "run as user 1000, to whom Kubernetes gives no IPC_LOCK",
+    ),
+    (
         "aws-p5-prod",
         put("runtimes[0].image", "ghcr.io/acme/train:nightly-gpu"),
         "runtimes[0].image",
