@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from railhead.accept import after, options
-from railhead.base.options import Context, Kubeconfig, Lab
+from railhead.base.options import Context, Kubeconfig, Lab, grouped
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from railhead.accept.model import Report
+    from railhead.accept.model import Report, Waiver
     from railhead.accept.runner import Runner, Suite
     from railhead.accept.site import Facts
     from railhead.kube.client import Cluster
@@ -25,32 +25,13 @@ app = typer.Typer(invoke_without_command=True)
 
 
 @app.callback(invoke_without_command=True)
+@grouped
 def accept(
     context_: typer.Context,
-    only: options.Only = None,
-    nodes: options.Nodes = None,
-    quick: options.Quick = False,
-    partial: options.Partial = False,
-    resume: options.Resume = False,
-    yes: options.Yes = False,
-    plan: options.Plan = False,
-    as_json: options.JsonFile = None,
-    html: options.HtmlFile = None,
-    sign: options.Sign = None,
-    keep: options.Keep = None,
-    junit: options.JunitFile = None,
-    markdown: options.MarkdownFile = None,
-    out: options.Out = None,
-    waive: options.Waive = None,
-    by: options.By = None,
-    reason: options.Reason = None,
-    until: options.Until = None,
-    waivers: options.Waivers = None,
-    runtime: options.Runtime = None,
-    queue: options.Queue = None,
-    namespace: options.Namespace = None,
-    may_lose: options.MayLose = None,
-    lose_with: options.LoseWith = None,
+    checks: options.Checks,
+    place: options.Place,
+    output: options.Output,
+    waiving: options.Waiving,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     lab: Lab = None,
@@ -70,32 +51,24 @@ def accept(
     if context_.invoked_subcommand is not None:
         return
     from railhead.accept import discover
-    from railhead.accept import waivers as waived
     from railhead.kube.client import opened
 
-    accepted = waived.given(waive or (), by=by, reason=reason, until=until)
-    if waivers is not None:
-        accepted += waived.read(waivers)
     request = Request(
-        suite=_suite(only, accepted, resume=resume),
-        partial=partial,
-        plan=plan,
-        yes=yes,
-        evidence=out,
-        files={"json": as_json, "html": html, "junit": junit, "markdown": markdown},
-        keep=keep,
-        key=_key(sign),
+        checks=checks,
+        output=output,
+        suite=_suite(checks, _waivers(waiving)),
+        key=_key(output.sign),
     )
     with opened(kubeconfig, context, lab) as cluster:
         facts = discover.facts(
             cluster,
-            runtime=runtime,
-            queue=queue,
-            namespace=namespace,
-            nodes=nodes,
-            quick=quick,
-            may_lose=may_lose or (),
-            lose_with=lose_with,
+            runtime=place.runtime,
+            queue=place.queue,
+            namespace=place.namespace,
+            nodes=place.nodes,
+            quick=checks.quick,
+            may_lose=place.may_lose or (),
+            lose_with=place.lose_with,
         )
         request.run(cluster, facts)
 
@@ -124,23 +97,15 @@ class Request:
     """One acceptance, as the command line asks for it.
 
     Attributes:
+        checks: how the checks run.
+        output: where the report goes.
         suite: the checks and waivers.
-        partial: exit by the checks that ran, not by all.
-        plan: print the plan and run nothing.
-        yes: do not ask before using busy nodes.
-        evidence: the folder of the evidence; by the cluster's name when None.
-        files: format -> file of the report; ``-`` is standard output, None writes nothing.
-        keep: the folder of kept reports; None keeps nothing.
         key: the Ed25519 key that signs; None signs nothing.
     """
 
+    checks: options.Checks
+    output: options.Output
     suite: Suite
-    partial: bool
-    plan: bool
-    yes: bool
-    evidence: Path | None
-    files: Mapping[str, str | None]
-    keep: Path | None
     key: Any
 
     def run(self, cluster: Cluster, facts: Facts) -> None:
@@ -154,14 +119,14 @@ class Request:
         from railhead.accept import screen
 
         # A report on standard output is for a machine; what people read goes to standard error.
-        console = Console(stderr="-" in self.files.values())
-        if self.plan:
+        console = Console(stderr="-" in self.output.files.values())
+        if self.checks.plan:
             screen.show_plan(self.suite.chosen, facts, console)
             return
         report, left = self._accepted(cluster, facts, console)
         self._write(report)
         names = {check.name for check in self.suite.checks}
-        _end(report, left, console, of=self.suite.only if self.partial else frozenset(names))
+        _end(report, left, console, of=self.suite.only if self.checks.partial else frozenset(names))
 
     def _accepted(
         self, cluster: Cluster, facts: Facts, console: Console
@@ -171,7 +136,7 @@ class Request:
         from railhead.accept.kept import Folder
         from railhead.accept.runner import Runner, default_folder
 
-        folder = Folder(self.evidence or default_folder(facts.contract.cluster))
+        folder = Folder(self.output.out or default_folder(facts.contract.cluster))
         with folder.locked():
             runner = Runner(
                 facts=facts,
@@ -182,7 +147,7 @@ class Request:
                 hardware=discover.hardware(cluster, facts),
             )
             most = screen.show_plan(self.suite.chosen, facts, console)
-            screen.confirm(most, discover.idle(cluster, facts), facts, yes=self.yes)
+            screen.confirm(most, discover.idle(cluster, facts), facts, yes=self.checks.yes)
             with _terminated_as_interrupted():
                 try:
                     report = runner.run(self.suite)
@@ -200,14 +165,28 @@ class Request:
             "junit": lambda: outputs.junit(report),
             "markdown": lambda: outputs.markdown(report),
         }
-        for kind, path in self.files.items():
+        for kind, path in self.output.files.items():
             if path is not None:
                 outputs.write(path, texts[kind]())
-        if self.keep is not None:
-            typer.echo(f"kept as {baselines.keep(report, self.keep, self.key)}", err=True)
+        if self.output.keep is not None:
+            typer.echo(f"kept as {baselines.keep(report, self.output.keep, self.key)}", err=True)
 
 
-def _suite(only: Sequence[str] | None, waivers: Sequence[Any], *, resume: bool) -> Suite:
+def _waivers(waiving: options.Waiving) -> tuple[Waiver, ...]:
+    """Return the waivers of the options and of the file that they name.
+
+    Raises:
+        InputError: something of a waiver is missing or wrong.
+    """
+    from railhead.accept import waivers
+
+    by_option = waivers.given(
+        waiving.waive or (), by=waiving.by, reason=waiving.reason, until=waiving.until
+    )
+    return by_option + (waivers.read(waiving.waivers) if waiving.waivers is not None else ())
+
+
+def _suite(asked: options.Checks, waivers: tuple[Waiver, ...]) -> Suite:
     """Return the checks that are asked for.
 
     Raises:
@@ -222,17 +201,15 @@ def _suite(only: Sequence[str] | None, waivers: Sequence[Any], *, resume: bool) 
 
     every = checks.every()
     names = [check.name for check in every]
-    asked = [name.strip() for item in only or () for name in item.split(",")]
-    for name in asked:
+    only = [name.strip() for item in asked.only or () for name in item.split(",")]
+    for name in only:
         if name not in names:
             raise InputError(
                 f"--only {name!r}: there is no such check{choices(name, names)}",
                 remedy="name one of them; --only is repeatable",
             )
     waived.check(waivers, names, datetime.now(UTC).date())
-    return Suite(
-        checks=every, only=frozenset(asked or names), resume=resume, waivers=tuple(waivers)
-    )
+    return Suite(checks=every, only=frozenset(only or names), resume=asked.resume, waivers=waivers)
 
 
 def _key(path: Path | None) -> Any:
