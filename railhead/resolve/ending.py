@@ -57,16 +57,16 @@ def ending(cluster: Cluster) -> dict[str, Guard]:
     }
     if cluster.queueing.scheduler == "kueue":
         owner = (
-            "(variables.owners.size() > 0 ? variables.owners[0].kind + ' ' + "
-            "variables.owners[0].name : 'Workload ' + params.metadata.name)"
+            "(variables.owners.size() > 0 ? variables.owners[0].kind : 'Workload') + ' ' + "
+            "params.metadata.namespace + '/' + "
+            "(variables.owners.size() > 0 ? variables.owners[0].name : params.metadata.name)"
         )
         guards["railhead-workloads-ended"] = _guard(
             KUEUE_API,
             "Workload",
             {
                 "expression": _has("Finished"),
-                "messageExpression": f"{owner} + ' of namespace ' + "
-                "params.metadata.namespace + ' has not ended: wait for it, or end it (railhead "
+                "messageExpression": f"{owner} + ' has not ended: wait for it, or end it (railhead "
                 "cancel NAME), and run this again'",
             },
         )

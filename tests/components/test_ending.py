@@ -97,7 +97,7 @@ def test_running_jobs_hold_a_stack_and_ended_ones_go_with_it(server: Server) -> 
 
     _condition(server, workload, "Evicted")
     refusal = _settled(server, "ray")
-    assert f"RayJob ray of namespace {NAMESPACE} has not ended" in refusal
+    assert f"RayJob {NAMESPACE}/ray has not ended" in refusal
     _condition(server, workload, "Finished")
 
     assert _settled(server, "") == ""

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
+from railhead.base.names import FABRIC_LABEL
 from railhead.gate.state import ANNOTATION, LABEL
 from railhead.lab import preflight
 from railhead.lab.cluster import Lab
@@ -320,8 +321,10 @@ def test_bad_pods_are_refused_with_the_remedy(kubectl: Run, stack: str) -> None:
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
     gang["metadata"]["ownerReferences"] = [owner]
     gang["spec"]["containers"][0]["resources"] = {"limits": {GPU: 8}}
-    # Anyone else's word that a Job owns it is not believed.
-    assert "no queue was charged" in refusal(kubectl, gang)
+    # Anyone else's word that a Job owns it is not believed. Of two guards that refuse a pod, either
+    # answers: this one asks for no fabric.
+    lone = {**gang, "metadata": {**gang["metadata"], "labels": {**labels, FABRIC_LABEL: "none"}}}
+    assert "no queue was charged" in refusal(kubectl, lone)
     text = refusal(kubectl, gang, "--as=system:serviceaccount:kube-system:job-controller")
     assert "would fall back to TCP" in text
     assert "k8s.v1.cni.cncf.io/networks" in text

@@ -161,7 +161,7 @@ def test_destroy_waits_for_jobs_keeps_claims_and_ends_clean(
     destroy = ("pulumi", "destroy", "--stack", STACK, "--yes", "--non-interactive")
     refused = _run(bare_env, repo, *destroy)
     assert refused.returncode != 0
-    assert "TrainJob stays of namespace training has not ended" in refused.stdout
+    assert "TrainJob training/stays has not ended" in refused.stdout
     assert set(_objects(bare_env, repo)) == set(resources)
     succeed(_run(bare_env, repo, *command, "cancel", "stays"))
     claim = ("kubectl", "-n", "training", "get", "pvc", "checkpoints", "-o", "name")
