@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import secrets
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from railhead.base.errors import InputError, PrerequisiteError
-from railhead.base.options import Context, Json, Kubeconfig, Lab
+from railhead.base.options import Context, Json, Kubeconfig, Lab, grouped
 from railhead.launch.console import Explain, connected, out, say
 
 if TYPE_CHECKING:
@@ -31,42 +32,95 @@ def _named(items: list[str] | None, option: str) -> dict[str, str]:
     return pairs
 
 
-def run(
-    command: Annotated[
-        list[str], typer.Argument(metavar="-- COMMAND...", help="The program and its arguments.")
-    ],
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The options of `railhead run` that set fields of its job."""
+
     size: Annotated[
         str,
         typer.Option("-j", "--size", metavar="NODES[xGPUS]", help="Nodes, and GPUs on each."),
-    ] = "1",
+    ] = "1"
     name: Annotated[
         str | None, typer.Option("--name", metavar="NAME", help="Its name; else made up.")
-    ] = None,
+    ] = None
     image: Annotated[
         str | None, typer.Option("--image", metavar="IMAGE", help="Else the runtime's.")
-    ] = None,
+    ] = None
     runtime: Annotated[
         str | None, typer.Option("--runtime", metavar="NAME", help="Else the cluster's first one.")
-    ] = None,
+    ] = None
     queue: Annotated[
         str | None, typer.Option("--queue", metavar="NAME", help="Else the first of the pool.")
-    ] = None,
+    ] = None
     env: Annotated[
         list[str] | None,
         typer.Option("--env", "-e", metavar="NAME=VALUE", help="A variable. Repeatable."),
-    ] = None,
+    ] = None
     files: Annotated[
         list[str] | None,
         typer.Option(
             "--files", metavar="PATH", help="A file or folder for /workspace. Repeatable."
         ),
-    ] = None,
-    set_: Annotated[
+    ] = None
+    sets: Annotated[
         list[str] | None,
         typer.Option(
             "--set", metavar="FIELD=VALUE", help="Any other field of a job file. Repeatable."
         ),
-    ] = None,
+    ] = None
+
+    def values(self, command: list[str]) -> dict[str, Any]:
+        """Return the fields as a job file has them, with this command.
+
+        Raises:
+            InputError: the size, a variable or a field is not written as it must be.
+        """
+        from railhead.launch.job import override_values
+
+        nodes, gpus = _sizes(self.size)
+        values = {
+            "name": self.name or _made_up_name(Path(command[0])),
+            "nodes": nodes,
+            "gpus_per_node": gpus,
+            "command": command,
+            "env": _named(self.env, "--env"),
+            "files": list(self.files or ()),
+            "image": self.image,
+            "runtime": self.runtime,
+            "queue": self.queue,
+        }
+        values = {field: value for field, value in values.items() if value is not None}
+        mistakes = override_values(values, self.sets or ())
+        if mistakes:
+            raise InputError("; ".join(mistakes), remedy="such as --set timeout=2h")
+        return values
+
+
+def _sizes(size: str) -> tuple[int, int | None]:
+    """Return the nodes, and the GPUs on each where the size says them."""
+    match = SIZE.fullmatch(size)
+    if match is None:
+        raise InputError(
+            f"-j {size}: not a size; allowed: NODES or NODESxGPUS, such as 2x8", remedy="-j 2x8"
+        )
+    return int(match[1]), int(match[2]) if match[2] else None
+
+
+def _made_up_name(program: Path) -> str:
+    """Return the program's name and six random digits, as a job may be called."""
+    from railhead.launch.job import MAX_NAME
+
+    stem = re.sub(r"[^a-z0-9]+", "-", program.stem.lower()).strip("-") or "run"
+    stem = stem if stem[0].isalpha() else f"run-{stem}"
+    return f"{stem[: MAX_NAME - 7]}-{secrets.token_hex(3)}"
+
+
+@grouped
+def run(
+    command: Annotated[
+        list[str], typer.Argument(metavar="-- COMMAND...", help="The program and its arguments.")
+    ],
+    options: Options,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Print the logs and wait for the end.")
     ] = False,
@@ -91,43 +145,21 @@ def run(
     from railhead.kube.published import read_contract
     from railhead.launch import cli
     from railhead.launch.choose import named_runtime
-    from railhead.launch.job import MAX_NAME, JobFile, job_of, override_values
+    from railhead.launch.job import JobFile, job_of
     from railhead.launch.plan import make_plan
 
-    match = SIZE.fullmatch(size)
-    if match is None:
-        raise InputError(
-            f"-j {size}: not a size; allowed: NODES or NODESxGPUS, such as 2x8", remedy="-j 2x8"
-        )
-    script, words = Path(command[0]), list(command)
-    stem = re.sub(r"[^a-z0-9]+", "-", script.stem.lower()).strip("-") or "run"
-    stem = stem if stem[0].isalpha() else f"run-{stem}"
-    values: dict[str, Any] = {
-        "name": name or f"{stem[: MAX_NAME - 7]}-{secrets.token_hex(3)}",
-        "nodes": int(match[1]),
-        "command": words,
-        "env": _named(env, "--env"),
-        "files": list(files or ()),
-        "image": image,
-        "runtime": runtime,
-        "queue": queue,
-    }
-    if match[2]:
-        values["gpus_per_node"] = int(match[2])
-    values = {key: value for key, value in values.items() if value is not None}
-    mistakes = override_values(values, set_ or ())
-    if mistakes:
-        raise InputError("; ".join(mistakes), remedy="such as --set timeout=2h")
+    script, values = Path(command[0]), options.values(list(command))
     with connected(kubeconfig, context, lab) as cluster:
         contract = read_contract(cluster)
         if script.suffix == ".py":
             chosen = named_runtime(values.get("runtime"), contract)
-            values["command"] = _started(script, words, values["files"], chosen)
+            values["command"] = _started(script, list(command), values["files"], chosen)
         job, payloads = job_of(values, folder=Path.cwd(), where="the command line")
         plan = make_plan(job, payloads, contract)
         if explain:
             texts = dict.fromkeys(JobFile.model_fields, "command line")
-            texts |= {} if name else {"name": "made up: the program's name and six random digits"}
+            made_up = {"name": "made up: the program's name and six random digits"}
+            texts |= {} if options.name else made_up
             cli.print_explanation(job, plan, contract, options=texts, as_json=as_json)
             return
         cli.launch_plan(cluster, plan, contract, follow=follow, dry_run=dry_run, as_json=as_json)
