@@ -173,7 +173,7 @@ def test_unreadable_file_is_reported(job_file: Path, monkeypatch: pytest.MonkeyP
         def no(_: Path, error: OSError = error) -> bytes:
             raise error
 
-        monkeypatch.setattr(jobs, "read_bytes", no)
+        monkeypatch.setattr("railhead.launch.job.files.read_bytes", no)
         with pytest.raises(InputError, match=rf"line 7: files\[0\]: 'train\.py': {words}\n"):
             read_job(job_file)
 
