@@ -47,6 +47,9 @@ _DISKS = {
     "pd-ssd": "SSD_TOTAL_GB",
     "hyperdisk-balanced": "HDB_TOTAL_GB",
 }
+# Machine types of these draw one quota of CPUs, of others one of their series (cluster-toolkit,
+# pkg/validators/quota.go: addCPUMetrics; machines with GPUs of A3 and newer draw none).
+_SHARED_CPUS = ("e2", "n1")
 # Resource Manager's limit of a call (projects.testIamPermissions).
 _PERMISSIONS_AT_ONCE = 100
 _ALWAYS = ("compute", "container", "iam", "cloudresourcemanager")
@@ -117,6 +120,7 @@ def services(cluster: GcpCluster) -> list[str]:
         "servicenetworking": parts["service-access"],
         "storage": parts["bucket"],
         "dns": parts["storage-names"],
+        "containerfilesystem": any(pool.image_streaming for pool in cluster.pools),
     }
     named = [*_ALWAYS, *(service for service, needed in needs.items() if needed)]
     return [f"{service}.googleapis.com" for service in named]
@@ -165,17 +169,41 @@ def permissions(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
 
 
 def quota(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
-    """Compare quotas with the GPUs that no reservation holds, and with the nodes' boot disks."""
+    """Compare quotas with the GPUs that no reservation holds, the controllers' CPUs, boot disks."""
     on_demand = _gpus(cluster, OnDemand)
     if on_demand:
         yield from _by_family(google, cluster, on_demand)
-    region = _compute(google, cluster, f"/regions/{cluster.platform.region}") or {}
-    quotas = {row["metric"]: row for row in region.get("quotas", ())}
+    quotas = _quotas(google, cluster, f"/regions/{cluster.platform.region}")
     # Flex-start draws the preemptible quota too.
     for family, need in _gpus(cluster, Spot, FlexStart).items():
         yield _room(f"PREEMPTIBLE_{family}_GPUS", quotas, need)
-    for metric, need in _boot_disks(cluster).items():
+    for metric, need in (_boot_disks(cluster) | _system_cpus(google, cluster)).items():
         yield _room(metric, quotas, need)
+    yield from _of_all_regions(google, cluster)
+
+
+def _quotas(google: Google, cluster: GcpCluster, path: str) -> dict[str, Mapping[str, Any]]:
+    """Return metric -> its quota, of a region or of the whole project."""
+    there = _compute(google, cluster, path) or {}
+    return {row["metric"]: row for row in there.get("quotas", ())}
+
+
+def _of_all_regions(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
+    """Yield the quota of GPUs anywhere, beside each region's; projects without it have no limit."""
+    gpus = sum(_gpus(cluster, OnDemand, Spot, FlexStart).values())
+    quotas = _quotas(google, cluster, "") if gpus else {}
+    if (metric := "GPUS_ALL_REGIONS") in quotas:
+        yield _room(metric, quotas, gpus)
+
+
+def _system_cpus(google: Google, cluster: GcpCluster) -> dict[str, int]:
+    """Return quota -> CPUs of the controllers' nodes; empty if the zone lacks their type."""
+    system = cluster.platform.system_pool
+    zone = (*system.zones, cluster.platform.zone)[0]
+    there = _compute(google, cluster, f"/zones/{zone}/machineTypes/{system.machine_type}")
+    series = system.machine_type.partition("-")[0]
+    metric = "CPUS" if series in _SHARED_CPUS else f"{series.upper()}_CPUS"
+    return {metric: there["guestCpus"] * system.max_nodes} if there else {}
 
 
 def _boot_disks(cluster: GcpCluster) -> dict[str, int]:
@@ -244,8 +272,7 @@ def networks(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
         "FIREWALLS": len(wanted["firewall rule"]),
         "ROUTERS": len(wanted["router"]),
     }
-    there = _compute(google, cluster, "") or {}
-    quotas = {row["metric"]: row for row in there.get("quotas", ())}
+    quotas = _quotas(google, cluster, "")
     for metric, count in need.items():
         if count:
             yield _room(metric, quotas, count)

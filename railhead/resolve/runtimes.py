@@ -137,6 +137,7 @@ def _runtime(cluster: Cluster, config: RuntimeConfig) -> ResolvedRuntime:
             # Of a queue's flavors Kueue takes one whose labels say the same (pkg/scheduler/
             # flavorassigner, 0.15 to 0.19: of the group's label keys, since 0.19 of the flavor's).
             "nodeSelector": dict(pool.node_selector) | dict(placed.node_selector),
+            **_group(framework),
             "restartPolicy": "Never",
             "tolerations": [*restarts.tolerations(config.restarts), *placed.tolerations],
             # On purpose: a pod that is deleted before it finds its master takes all of it to go.
@@ -183,6 +184,18 @@ def _runtime(cluster: Cluster, config: RuntimeConfig) -> ResolvedRuntime:
 def _user(framework: Framework) -> dict[str, int]:
     user = framework.user
     return {} if user is None else {"runAsUser": user, "runAsGroup": user}
+
+
+def _group(framework: Framework) -> dict[str, Any]:
+    """Return the group to which drivers open a claim, where pods do not run as root.
+
+    Lustre's driver on GKE gives it the file system's own folder, GCS FUSE a bucket's every file
+    (lustre-csi-driver v0.6.9, pkg/csi_driver/node.go: setVolumeOwnershipTopLevel; gcs-fuse-csi-
+    driver, pkg/csi_driver/utils.go: parseRequestArguments). For Filestore and NFS kubelet changes
+    every file, but once (fsGroupPolicy File; kubernetes 1.34, pkg/volume/volume_linux.go).
+    """
+    group = {"fsGroup": framework.user, "fsGroupChangePolicy": "OnRootMismatch"}
+    return {} if framework.user is None else {"securityContext": group}
 
 
 def _resources(

@@ -195,6 +195,10 @@ def test_pods_of_mpi_run_as_the_user_of_their_images() -> None:
     made += [pod.container for pod in pods("mpijob", job, objects("mpijob", job))]
     user = {"allowPrivilegeEscalation": False, "runAsUser": 1000, "runAsGroup": 1000}
     assert [container["securityContext"] for container in made] == [user] * 4
+    group = {"fsGroup": 1000, "fsGroupChangePolicy": "OnRootMismatch"}
+    specs = [role["template"]["spec"]["template"]["spec"] for role in roles]
+    specs += [pod.spec for pod in pods("mpijob", job, objects("mpijob", job))]
+    assert [spec.get("securityContext") for spec in specs] == [group] * 4
 
 
 def test_mpi_has_one_launcher_whatever_the_number_of_nodes() -> None:

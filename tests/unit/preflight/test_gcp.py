@@ -218,6 +218,7 @@ def quotas(**more: tuple[int, int]) -> list[Raw]:
         "SUBNETWORKS": (175, 3),
         "FIREWALLS": (200, 3),
         "ROUTERS": (20, 1),
+        "CPUS": (200, 8),
         "SSD_TOTAL_GB": (8192, 500),
         "HDB_TOTAL_GB": (4096, 0),
         **more,
@@ -310,7 +311,7 @@ def good() -> dict[str, Any]:
             },
             f"{policy}{region}/resourcePolicies/{name}-compact": {"name": f"{name}-compact"},
             key(f"/zones/{place}/machineTypes/{kind}"): {"name": kind},
-            key(f"/zones/{place}/machineTypes/e2-standard-16"): {"name": "e2-standard-16"},
+            key(f"/zones/{place}/machineTypes/e2-standard-16"): {"guestCpus": 16},
             key(f"/zones/{place}/reservations/{name}"): reservation(kind, count, **more),
             key(f"/global/networkProfiles/{place}-vpc-roce"): {"name": f"{place}-vpc-roce"},
             f"container v1/projects/{PROJECT}/locations/{location}/serverConfig": config_of_server(
@@ -446,6 +447,28 @@ CASES = [
         "quota",
         "HDB_TOTAL_GB: 2000, 0 in use, 3200 to come",
         change=regional(ULTRA, HDB_TOTAL_GB=(2000, 0)),
+    ),
+    Case(
+        "quota",
+        "CPUS: 72, 0 in use, 96 to come",
+        change=regional(ULTRA, CPUS=(72, 0)),
+    ),
+    Case(
+        "quota",
+        "N4_CPUS: 23, 0 in use, 24 to come",
+        edit=lambda raw: raw["platform"]["system_pool"].update(machine_type="n4-standard-4"),
+        change=lambda answers: answers.update(
+            {
+                key("/zones/europe-west1-b/machineTypes/n4-standard-4"): {"guestCpus": 4},
+                key("/regions/europe-west1"): {"quotas": quotas(N4_CPUS=(23, 0))},
+            }
+        ),
+    ),
+    Case(
+        "quota",
+        "GPUS_ALL_REGIONS: 8, 0 in use, 32 to come",
+        stack=MEGA,
+        change=put(key(""), {"quotas": quotas(GPUS_ALL_REGIONS=(8, 0))}),
     ),
     Case(
         "networks",
