@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -33,13 +34,6 @@ if TYPE_CHECKING:
 
     from railhead.kube.client import Cluster
     from railhead.kube.jobs import JobState, Node
-    from railhead.launch.progress import Progress as Steps
-    from railhead.launch.team import Room
-
-# Lines of a node's log that are looked at for its progress.
-LOOKED_AT = 200
-# A node without a line for this long is named; no framework is silent for longer by default.
-SILENT_SECONDS = 300
 
 NodeIndex = Annotated[
     int, typer.Option("--node", metavar="N", min=0, help="Which node, counted from 0.")
@@ -263,6 +257,12 @@ def top(
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help="Show it again every five seconds.")
     ] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html", metavar="PAGE", help="Write the team's queues and jobs to one HTML page."
+        ),
+    ] = None,
     namespace: Namespace = None,
     as_json: Json = False,
     kubeconfig: Kubeconfig = None,
@@ -273,15 +273,18 @@ def top(
 
     Steps, loss and throughput are read from the newest lines of the first node's log, so that
     nothing has to be changed in a script. Of one job all nodes are read, and a node that has
-    printed nothing for five minutes is named.
+    printed nothing for five minutes is named. A page of --html loads itself again: with --watch it
+    is one that a team can keep open.
 
     Example: [bold]railhead top --watch[/bold]
 
     Exits 0, 5 when there is no such job.
     """
     from railhead.kube.published import find_contract
-    from railhead.launch import team
+    from railhead.launch import board, team
 
+    if html and name:
+        raise InputError("--html is of all jobs", remedy=f"leave out {name}, or --html")
     with connected(kubeconfig, context, lab) as cluster:
         where = namespaces_of(cluster, namespace)
         contract = find_contract(cluster) if name is None else None
@@ -290,143 +293,26 @@ def top(
         while True:
             if name is None:
                 rooms = team.rooms(cluster, contract, where, down) if contract else []
-                _board(cluster, where, rooms, as_json=as_json)
+                read = board.read(cluster, where, rooms)
+                if html:
+                    title = contract.cluster if contract else "the cluster"
+                    board.write(html, board.page(title, read, rooms))
+                elif as_json:
+                    dump(read)
+                else:
+                    board.show(read, rooms)
             else:
                 state = found(cluster, where, name)[1]
-                row = _row(cluster, state, state.nodes)
+                row = board.job(cluster, state, state.nodes)
                 if as_json:
                     dump(row)
                 else:
-                    _table([row])
+                    board.show_jobs([row])
                 if state.phase.finished:
                     return
             if not watch:
                 return
             time.sleep(5.0)
-
-
-def _board(
-    cluster: Cluster, where: tuple[str, ...], rooms: Sequence[Room], *, as_json: bool
-) -> None:
-    """Print a team's queues, the jobs that run, and those that wait by their places."""
-    from railhead.kube import jobs
-    from railhead.kube.jobs import Phase
-    from railhead.launch import team
-
-    states = [state for state in jobs.read_states(cluster, where) if not state.phase.finished]
-    running = [
-        _row(cluster, state, state.nodes[:1]) for state in states if state.phase is Phase.RUNNING
-    ]
-    waiting = team.waiting_of(cluster, states)
-    if as_json:
-        dump(
-            {
-                "queues": [room.to_json() for room in rooms],
-                "running": running,
-                "waiting": waiting,
-            }
-        )
-        return
-    if rooms:
-        columns = ("QUEUE", "POOL", "GPUS USED", "FREE", "NODES USED", "NODES DOWN")
-        table(columns, [room.row() for room in rooms])
-        out("")
-    _table(running)
-    if waiting:
-        out("")
-        _waiting(waiting)
-
-
-def _waiting(rows: list[dict[str, Any]]) -> None:
-    table(
-        ("PLACE", "NAME", "USER", "PHASE", "NODES", "GPUS", "AGE", "WHY"),
-        [
-            (
-                str(row["place"] or "-"),
-                row["name"],
-                row["user"] or "-",
-                row["phase"],
-                str(row["nodes"]),
-                str(row["gpus"]),
-                since(row["age_seconds"]),
-                row["why"],
-            )
-            for row in rows
-        ],
-        folded=("WHY",),
-    )
-
-
-def _row(cluster: Cluster, state: JobState, nodes: Sequence[Node]) -> dict[str, Any]:
-    """Return a job's progress, as these of its nodes print it."""
-    from datetime import UTC, datetime
-
-    from railhead.launch import progress
-    from railhead.launch.logs import stream
-
-    now = datetime.now(UTC)
-    seen: dict[int, Steps] = {}
-    for node in nodes:
-        if node.started:
-            lines = stream.stamped(cluster, state, node, tail=LOOKED_AT)
-            seen[node.index] = progress.read(lines)
-    # Rank 0's node is the one that prints, nearly always.
-    reported = [item for item in seen.values() if item.step or item.loss or item.rate]
-    best = reported[0] if reported else progress.Progress()
-    running = state.phase.value == "running"
-    silent = {
-        index: item.silent(now)
-        for index, item in seen.items()
-        if running and item.silent(now) >= SILENT_SECONDS
-    }
-    whole = running and len(nodes) == len(state.nodes)
-    missing = [n for n in range(state.wanted) if n not in seen] if whole else []
-    return {
-        "name": state.name,
-        "user": state.user,
-        "queue": state.queue,
-        "nodes": state.wanted,
-        "gpus": state.wanted * state.gpus_per_node,
-        "phase": state.phase.value,
-        "unit": best.unit,
-        "step": best.step,
-        "loss": best.loss,
-        "rate": best.rate,
-        "restarts": state.restarts,
-        "age_seconds": state.age(now),
-        "silent_seconds": {f"node-{index}": seconds for index, seconds in silent.items()},
-        "nodes_without_output": [f"node-{n}" for n in missing],
-    }
-
-
-def _table(rows: list[dict[str, Any]]) -> None:
-    if not rows:
-        out("no job runs")
-        return
-    table(
-        ("NAME", "USER", "PHASE", "NODES", "GPUS", "STEP", "LOSS", "RATE", "RESTARTS", "AGE"),
-        [
-            (
-                row["name"],
-                row["user"] or "-",
-                row["phase"],
-                str(row["nodes"]),
-                str(row["gpus"]),
-                f"{row['unit']} {row['step']}" if row["step"] else "-",
-                row["loss"] or "-",
-                row["rate"] or "-",
-                str(row["restarts"]),
-                since(row["age_seconds"]),
-            )
-            for row in rows
-        ],
-    )
-    for row in rows:
-        for node, seconds in row["silent_seconds"].items():
-            out(
-                f"{row['name']}: {node} has printed nothing for {since(seconds)}; "
-                f"`railhead diagnose --job {row['name']}` looks for a hang"
-            )
 
 
 def restart(

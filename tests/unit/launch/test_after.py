@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -16,7 +17,7 @@ import pytest
 from railhead import cli
 from railhead.base.errors import ExitCode
 from railhead.contract import ClusterContract, Queue
-from railhead.launch import after, console, patches
+from railhead.launch import board, console, patches
 from railhead.launch.submit import SUBMITTED
 from tests.unit.launch import world
 from tests.unit.launch.conftest import CONTRACT, Clock, publish
@@ -194,7 +195,7 @@ def stamp(ago: int) -> str:
 def test_top_names_a_node_that_went_silent(api: Api, run: Any, running: Any) -> None:
     api.open_logs.clear()
     api.logs["demo-node-0-0-abcde"] = [f"{stamp(3)} step 12/90 loss 0.5"]
-    api.logs["demo-node-0-1-abcde"] = [f"{stamp(after.SILENT_SECONDS)} step 11/90 loss 0.6"]
+    api.logs["demo-node-0-1-abcde"] = [f"{stamp(board.SILENT_SECONDS)} step 11/90 loss 0.6"]
     code, out, _ = run("top", "demo")
     assert code == 0
     assert "step 12/90" in out
@@ -247,8 +248,8 @@ def test_top_shows_who_runs_and_who_waits_where(api: Api, run: Any, running: Any
         ["1", "early", "-", "queued", "2", *why],
         ["2", "late", "-", "queued", "2", *why],
     ]
-    board = json.loads(run("top", "--json")[1])
-    assert board["queues"] == [
+    read = json.loads(run("top", "--json")[1])
+    assert read["queues"] == [
         {
             "queue": "training",
             "pool": "gpu",
@@ -260,8 +261,31 @@ def test_top_shows_who_runs_and_who_waits_where(api: Api, run: Any, running: Any
             "nodes_down": 0,
         }
     ]
-    assert [(row["name"], row["user"]) for row in board["running"]] == [("demo", "ada")]
-    assert [(row["name"], row["place"]) for row in board["waiting"]] == [("early", 1), ("late", 2)]
+    assert [(row["name"], row["user"]) for row in read["running"]] == [("demo", "ada")]
+    assert [(row["name"], row["place"]) for row in read["waiting"]] == [("early", 1), ("late", 2)]
+
+
+def test_a_page_shows_what_the_tables_show(
+    api: Api, run: Any, running: Any, tmp_path: Path
+) -> None:
+    api.open_logs.clear()
+    running["metadata"]["annotations"] = {"railhead.dev/user": "<b>ada</b>"}
+    world.workload(api, world.job(api, "late"), message="insufficient unused quota")
+    file = tmp_path / "queue.html"
+    assert run("top", "--html", str(file))[:2] == (0, "")
+    page = file.read_text()
+    assert not [*tmp_path.glob(".*")]
+    cells = re.findall(r"<td>(.*?)</td>", page)
+    assert cells[:6] == ["training", "gpu", "12 of 16", "4", "2 of 2", "0"]
+    assert cells[6:9] == ["demo", "&lt;b&gt;ada&lt;/b&gt;", "running"]
+    assert "late" in cells
+    assert 'http-equiv="refresh"' in page
+    for words, error in (
+        (("demo", "--html", str(file)), "--html is of all jobs"),
+        (("--html", str(tmp_path / "none" / "x.html")), "name a file in a folder"),
+    ):
+        code, _, err = run("top", *words)
+        assert (code, error in err) == (ExitCode.BAD_INPUT, True)
 
 
 def test_top_of_a_viewer_does_not_count_nodes_that_are_down(api: Api, run: Any) -> None:
