@@ -10,9 +10,10 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 from cryptography.hazmat.primitives import serialization
@@ -169,6 +170,19 @@ class ControlPlane:
                 start_new_session=True,
             )
         )
+
+    def kill(self, name: str) -> Callable[[], None]:
+        """Kill a program of it; returns a function that starts it again."""
+        process = self.processes[PROGRAMS.index(name)]
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        command = cast(list[str], process.args)
+
+        def again() -> None:
+            self._spawn(name, *command[1:])
+            self.processes[PROGRAMS.index(name)] = self.processes.pop()
+
+        return again
 
     def client(self) -> KubeClient:
         """Return a new one, its administrator's."""

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from railhead.kube.connection import Reply
-from railhead.kube.errors import ApiError
+from railhead.kube.errors import ApiError, KubeconfigError, NoAnswerError
 from railhead.lab.engine.provider import awaiting, readiness
 from railhead.lab.engine.provider.awaiting import Waiter
 from railhead.lab.engine.provider.client import KubeClient, NoMatchError, ResourceType
 from railhead.lab.engine.provider.helm import PULL_SECONDS, Pulls
+from railhead.lab.engine.provider.patience import StillAwayError, is_away, patiently
 from railhead.lab.engine.provider.readiness import Look
 
 
@@ -442,3 +443,48 @@ def test_release_fails_after_a_minute_of_refused_pulls() -> None:
     assert pulls.hopeless([pod("CrashLoopBackOff")], 20 + PULL_SECONDS) == ""
     assert pulls.hopeless([pod("ImagePullBackOff")], 100) == ""
     assert "an image cannot be pulled" in pulls.hopeless([pod("ErrImagePull")], 100 + PULL_SECONDS)
+
+
+def answer(status: int, message: str = "") -> ApiError:
+    return ApiError(status=status, reason="", message=message)
+
+
+def test_what_is_away_may_come_back() -> None:
+    rows = [
+        (NoAnswerError("refused"), True),
+        (KubeconfigError("no file"), False),
+        (answer(500, 'failed calling webhook "w": connection refused'), True),
+        (answer(500, 'admission webhook "w" denied the request: no'), False),
+        (answer(504, "request did not complete within requested timeout"), True),
+        (answer(404), False),
+        (answer(422), False),
+        (ValueError("a fault of ours"), False),
+    ]
+    for error, away in rows:
+        assert is_away(error) is away, error
+
+
+def test_patience_says_each_reason_once_and_ends() -> None:
+    notes, left = Notes(), [answer(503, "one\ntwo"), answer(503, "one\ntwo"), NoAnswerError("x")]
+
+    def attempt() -> str:
+        if left:
+            raise left.pop(0)
+        return "done"
+
+    class Hasty(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            return False
+
+    def run(limit_s: float) -> str:
+        return patiently(attempt, report=notes, cancel=Hasty(), urn="u", limit_s=limit_s)
+
+    assert run(9) == "done"
+    reasons = [f"waiting for the API server, 9 s at most: {text}" for text in ("one two", "x")]
+    assert notes.statuses == [*reasons, ""]
+    left += [answer(503, "gone")] * 9
+    with pytest.raises(StillAwayError, match="waited 0 s for the API server: gone; run the"):
+        run(0)
+    left[:] = [answer(403, "no")]
+    with pytest.raises(ApiError, match="no"):
+        run(9)

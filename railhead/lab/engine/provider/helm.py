@@ -18,6 +18,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ from railhead.lab.engine.provider.helm_process import (
     private_files,
 )
 from railhead.lab.engine.provider.objects import OperationError
+from railhead.lab.engine.provider.patience import AWAY_S, is_away, patiently
 from railhead.lab.engine.provider.properties import UNKNOWN, Asset, Secret
 from railhead.lab.engine.provider.state import (
     INPUTS,
@@ -265,17 +267,20 @@ class HelmReleases:
             return "", self._preview_state(news)
         release = properties.plain(news)
         identifier = f"{release['namespace']}/{release['name']}"
-        last = self._last_revision(release)
-        if last is not None and last.owner == urn_hash(urn):
-            self._report.warning(
-                f"carrying on with the release that an interrupted run left {last.status}", urn
-            )
-            self._bring_up(urn, identifier, news, timeout_s)
-        else:
-            self._run_and_report(
-                urn, identifier, news, lambda: self._install(urn, release, timeout_s), created=True
-            )
-        return identifier, self._state(news)
+
+        def attempt() -> dict[str, Any]:
+            last = self._last_revision(release)
+            if last is not None and last.owner == urn_hash(urn):
+                self._report.warning(
+                    f"carrying on with the release that an interrupted run left {last.status}", urn
+                )
+                self._bring_up(urn, identifier, news, timeout_s)
+            else:
+                install = partial(self._install, urn, release, timeout_s)
+                self._run_and_report(urn, identifier, news, install, created=True)
+            return self._state(news)
+
+        return identifier, self._patiently(urn, timeout_s, attempt)
 
     def update(
         self,
@@ -291,8 +296,33 @@ class HelmReleases:
             return self._preview_state(news)
         release = properties.plain(news)
         identifier = f"{release['namespace']}/{release['name']}"
-        self._bring_up(urn, identifier, news, timeout_s)
-        return self._state(news)
+
+        def attempt() -> dict[str, Any]:
+            self._bring_up(urn, identifier, news, timeout_s)
+            return self._state(news)
+
+        return self._patiently(urn, timeout_s, attempt)
+
+    def _patiently(
+        self, urn: str, timeout_s: float, attempt: Callable[[], dict[str, Any]]
+    ) -> dict[str, Any]:
+        def away(error: Exception) -> bool:
+            helm = error.__cause__
+            if not isinstance(helm, HelmError):
+                return is_away(error)
+            # Helm's words for a request without an answer hold its URL.
+            return any(
+                word in str(helm) for word in (self._kube().server, "failed calling webhook")
+            )
+
+        return patiently(
+            attempt,
+            report=self._report,
+            cancel=self._cancel,
+            urn=urn,
+            limit_s=timeout_s or AWAY_S,
+            away=away,
+        )
 
     def _bring_up(self, urn: str, identifier: str, news: dict[str, Any], timeout_s: float) -> None:
         release = properties.plain(news)

@@ -14,13 +14,12 @@ from __future__ import annotations
 
 import copy
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from railhead.kube.connection import Reply
-from railhead.kube.errors import ApiError
+from railhead.kube.errors import ApiError, NoAnswerError
 from railhead.lab.engine.provider import awaiting, diffing, naming
 from railhead.lab.engine.provider.client import (
     APPLY,
@@ -30,9 +29,10 @@ from railhead.lab.engine.provider.client import (
     ResourceType,
     dry_run_unsupported,
 )
+from railhead.lab.engine.provider.patience import AWAY_S, is_away, patiently
+from railhead.lab.engine.provider.readiness import timeout_of
 
 _RETRIES = 6
-_WEBHOOK_RETRY_S = 30.0
 _OLD_GONE_WITHIN_S = 300.0
 # Managers whose fields a resource takes over when it is first updated (await.go,
 # fixCSAFieldManagers): kubectl's, and the official provider's before server-side apply.
@@ -56,6 +56,9 @@ The resource already exists in the cluster. This can happen when:
     protected resources (e.g. kube-system) cannot be deleted on destroy.
   - Intentional upsert: set upsertExistingObjects on the provider to allow
     server-side apply to update existing objects on create."""
+
+
+_NOT_PREVIEWED = "not previewed on the server, which is not well: "
 
 
 class OperationError(Exception):
@@ -181,6 +184,8 @@ class ObjectOperations:
                 reply = self.client.request(
                     "POST", resource.path(namespace), query=query, body=body
                 )
+        except NoAnswerError as error:
+            raise PreviewUnavailableError(f"{_NOT_PREVIEWED}{error}") from error
         except ApiError as error:
             self._cannot_preview(error, resource, namespace, inputs, manager, known_uids)
             raise OperationError(
@@ -202,10 +207,8 @@ class ObjectOperations:
     ) -> None:
         if error.not_found or error.status == 403 or dry_run_unsupported(error):
             raise PreviewUnavailableError from error
-        if _webhook_away(error):
-            raise PreviewUnavailableError(
-                f"not previewed on the server, an admission webhook does not answer: {error}"
-            ) from error
+        if is_away(error):
+            raise PreviewUnavailableError(f"{_NOT_PREVIEWED}{error}") from error
         if error.already_exists:
             path = resource.path(namespace, naming.object_name(inputs))
             live = self._get(path)
@@ -224,11 +227,13 @@ class ObjectOperations:
         manager: str,
         *,
         known_uids: frozenset[str] = frozenset(),
+        timeout_s: float = 0.0,
     ) -> dict[str, Any]:
         """Create the object, or adopt the one that an interrupted run of this resource made.
 
         Raises:
             OperationError: it was not created.
+            StillAwayError: the API server, or what it asks, was away for too long.
         """
         patch = naming.is_patch(urn, str(inputs.get("kind")))
 
@@ -262,7 +267,7 @@ class ObjectOperations:
             return live
 
         try:
-            return self._retry(urn, attempt)
+            return self._patiently(urn, inputs, timeout_s, lambda: self._retry(urn, attempt))
         except NoMatchError as error:
             raise OperationError(
                 f"creation of resource {urn!r} with kind {inputs.get('apiVersion')}/"
@@ -277,11 +282,20 @@ class ObjectOperations:
                 f"{_explain(error, manager)}{hint}"
             ) from error
 
+    def _patiently(
+        self,
+        urn: str,
+        inputs: Mapping[str, Any],
+        timeout_s: float,
+        attempt: Callable[[], dict[str, Any]],
+    ) -> dict[str, Any]:
+        limit_s = timeout_of(inputs, timeout_s, AWAY_S)
+        return patiently(attempt, report=self.report, cancel=self.cancel, urn=urn, limit_s=limit_s)
+
     def _retry(self, urn: str, attempt: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         # A namespace or a CRD may be on its way, as in charts and manifests: 16 s, as in the
-        # official provider. A webhook that does not answer yet gets a little longer.
+        # official provider.
         wait_s = 0.25
-        started = time.monotonic()
         number = 0
         while True:
             try:
@@ -289,11 +303,7 @@ class ObjectOperations:
             except (ApiError, NoMatchError) as error:
                 number += 1
                 missing = isinstance(error, NoMatchError) or error.not_found
-                away = isinstance(error, ApiError) and _webhook_away(error)
-                patience = (missing and number <= _RETRIES) or (
-                    away and time.monotonic() - started < _WEBHOOK_RETRY_S
-                )
-                if not patience:
+                if not missing or number > _RETRIES:
                     raise
                 self.report.status(f"Retry #{number}; creation failed: {error}", urn)
                 if self.cancel.wait(wait_s):
@@ -357,12 +367,14 @@ class ObjectOperations:
         *,
         ignore: Sequence[str] = (),
         preview: bool = False,
+        timeout_s: float = 0.0,
     ) -> dict[str, Any]:
         """Apply the inputs to the existing object called ``name``.
 
         Raises:
             OperationError: it was not changed; the message says why.
             PreviewUnavailableError: the API server cannot preview it.
+            StillAwayError: the API server, or what it asks, was away for too long.
         """
         try:
             resource, namespace, body = self.locate(inputs)
@@ -376,7 +388,8 @@ class ObjectOperations:
             ) from error
         path = resource.path(namespace, name)
         patch = naming.is_patch(urn, str(inputs.get("kind")))
-        try:
+
+        def attempt() -> dict[str, Any]:
             live: dict[str, Any] = self.client.request("GET", path).body
             if not self.settings.server_side:
                 return self._replace(urn, path, body, live, preview=preview)
@@ -392,13 +405,18 @@ class ObjectOperations:
                 }
                 force = any(entry in managers for entry in own[:1] + _TAKEN_OVER[3:])
             return self._apply(urn, path, body, manager, force=force, preview=preview)
+
+        try:
+            return attempt() if preview else self._patiently(urn, inputs, timeout_s, attempt)
+        except NoAnswerError as error:
+            if preview:
+                raise PreviewUnavailableError(f"{_NOT_PREVIEWED}{error}") from error
+            raise
         except ApiError as error:
             if preview and (error.status == 403 or dry_run_unsupported(error)):
                 raise PreviewUnavailableError from error
-            if preview and _webhook_away(error):
-                raise PreviewUnavailableError(
-                    f"not previewed on the server, an admission webhook does not answer: {error}"
-                ) from error
+            if preview and is_away(error):
+                raise PreviewUnavailableError(f"{_NOT_PREVIEWED}{error}") from error
             hint = ""
             if error.not_found:
                 hint = " (run `pulumi refresh` if it was deleted outside Pulumi)"
@@ -542,6 +560,7 @@ class ObjectOperations:
         Raises:
             awaiting.NotReadyError: it is still there when time runs out.
             OperationError: the API server refused.
+            StillAwayError: the API server, or what it asks, was away for too long.
         """
         try:
             resource, namespace, _ = self.locate(live)
@@ -555,8 +574,13 @@ class ObjectOperations:
             "kind": "DeleteOptions",
             "propagationPolicy": policies.get(wanted, "Foreground"),
         }
+
+        def attempt() -> dict[str, Any]:
+            result: dict[str, Any] = self.client.request("DELETE", path, body=options).body
+            return result
+
         try:
-            self.client.request("DELETE", path, body=options)
+            self._patiently(urn, inputs, timeout_s, attempt)
         except ApiError as error:
             if error.not_found:
                 return
@@ -619,15 +643,6 @@ def _is_ours(live: Mapping[str, Any], manager: str) -> bool:
     entries = (live.get("metadata") or {}).get("managedFields") or []
     return any(
         entry.get("manager") == manager and not entry.get("subresource") for entry in entries
-    )
-
-
-def _webhook_away(error: ApiError) -> bool:
-    away = ("connection refused", "no endpoints available", "service unavailable", "EOF", "timeout")
-    return (
-        error.status >= 500
-        and "failed calling webhook" in error.message
-        and any(text in error.message for text in away)
     )
 
 

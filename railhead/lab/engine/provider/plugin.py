@@ -18,6 +18,7 @@ from railhead.kube.errors import ApiError, UnreachableError
 from railhead.lab.engine.provider import config, properties
 from railhead.lab.engine.provider.client import KubeClient, NoMatchError, load_kubeconfig
 from railhead.lab.engine.provider.objects import ApplySettings, ObjectOperations, OperationError
+from railhead.lab.engine.provider.patience import StillAwayError
 from railhead.lab.engine.provider.state import InitFailedError
 from railhead.lab.engine.serving import EngineLog
 
@@ -94,7 +95,14 @@ def reporting(
             return method(self, request, context)
         except InitFailedError as error:
             _abort_init_failed(context, error, secrets=self.accept_secrets)
-        except (OperationError, UnreachableError, ApiError, NoMatchError, ValueError) as error:
+        except (
+            OperationError,
+            StillAwayError,
+            UnreachableError,
+            ApiError,
+            NoMatchError,
+            ValueError,
+        ) as error:
             context.abort(grpc.StatusCode.UNKNOWN, str(error))
         except Exception as error:
             # abort() itself raises a bare Exception, which must pass.

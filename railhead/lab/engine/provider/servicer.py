@@ -288,7 +288,9 @@ class KubernetesProvider(KubernetesPlugin):
                 return provider_pb2.CreateResponse(properties=request.properties)
             return self._created("", checkpoint(inputs, live, news, api_version, manager))
         objects = self.objects()
-        live = objects.create(urn, inputs, manager, known_uids=self._uids(urn))
+        live = objects.create(
+            urn, inputs, manager, known_uids=self._uids(urn), timeout_s=request.timeout
+        )
         identifier = naming.object_id(live)
         try:
             live = objects.waiter(urn, live).until_ready(
@@ -459,7 +461,14 @@ class KubernetesProvider(KubernetesPlugin):
                 return provider_pb2.UpdateResponse(properties=request.news)
             return self._updated(checkpoint(inputs, live, news, api_version, manager))
         objects = self.objects()
-        live = objects.update(urn, inputs, name, manager, ignore=list(request.ignoreChanges))
+        live = objects.update(
+            urn,
+            inputs,
+            name,
+            manager,
+            ignore=list(request.ignoreChanges),
+            timeout_s=request.timeout,
+        )
         if manager != old_manager and self.settings.server_side:
             objects.relinquish(live, old_manager)
         try:
