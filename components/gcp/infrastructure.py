@@ -35,6 +35,9 @@ from railhead.platform.gcp.model import (
     NewGpuNetworks,
 )
 
+# Filestore documentation, service tiers: from here on a capacity is of the higher range.
+_LARGE_GIB = 10240
+
 
 @dataclass(frozen=True, kw_only=True)
 class GcpInfrastructureArgs:
@@ -253,6 +256,9 @@ class GcpInfrastructure(pulumi.ComponentResource):
             driver="filestore.csi.storage.gke.io",
             handle=made.handle,
             attributes={"ip": made.address, "volume": SHARE},
+            # Connections of a node; one alone carries less than a node may have (Filestore
+            # documentation, Test instance performance).
+            mount_options=(f"nconnect={2 if storage.capacity_gib < _LARGE_GIB else 7}",),
         )
 
     def _lustre(

@@ -688,12 +688,22 @@ def test_each_claim_has_a_volume_of_its_own() -> None:
         "volumeHandle": "railhead-training-a3-ultra-datasets",
     }
     assert bucket["mountOptions"] == ["implicit-dirs"]
-    nfs = recorded(MEGA).one("PersistentVolume", "training-checkpoints").inputs["spec"]["csi"]
-    assert nfs == {
+    nfs = recorded(MEGA).one("PersistentVolume", "training-checkpoints").inputs["spec"]
+    assert nfs["csi"] == {
         "driver": "filestore.csi.storage.gke.io",
         "volumeHandle": "modeInstance/us-central1-c/a3-mega-filestore/share",
         "volumeAttributes": {"ip": "10.255.0.2", "volume": "share"},
     }
+    assert nfs["mountOptions"] == ["nconnect=7"]
+
+
+def test_small_filestore_has_two_connections_a_node() -> None:
+    def edit(cluster: dict[str, Any]) -> None:
+        cluster["platform"]["storage"][0]["capacity_gib"] = 9984
+        cluster["checkpoints"][0]["size"] = "9Ti"
+
+    nfs = variant(MEGA, edit).one("PersistentVolume", "training-checkpoints").inputs["spec"]
+    assert nfs["mountOptions"] == ["nconnect=2"]
 
 
 def test_bucket_reads_may_be_cached_on_local_ssds() -> None:
