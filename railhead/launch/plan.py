@@ -8,10 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from railhead.base.errors import InputError
-from railhead.base.names import (
-    FABRIC_LABEL,
-    LAUNCHER_LABEL,
-)
+from railhead.base.names import FABRIC_LABEL, LAUNCHER_LABEL
 from railhead.base.quantity import parse
 from railhead.contract import ClusterContract, NodePool, Runtime, Share
 from railhead.framework.base import NODES, Framework, Gang
@@ -28,72 +25,93 @@ class Plan:
     """A job with every choice made.
 
     Attributes:
-        pool: where the runtime's pods run.
-        flavor: that pool's in the queue.
-        resources: the trainer container's complete ``requests`` and ``limits``.
-        resized: whether they are others than the runtime's own.
-        env: what launch adds first, then the user's.
-        labels: of the TrainJob, beside launch's own.
-        pod_labels: labels of its pods.
-        secrets: environment variables from Secrets, ``secret/key`` by name.
-        mounts: claims by path, ``claim`` or ``claim:ro``.
-        max_seconds: how long it may run once admitted; 0 for ever.
-        min_nodes: the fewest nodes with which the run goes on; None if it needs all of them.
-        restarts: how often the gang is recreated; None for the runtime's own number.
-        shm: size of ``/dev/shm``; None for the runtime's.
+        name: the job's name.
+        namespace: the namespace of its queue.
+        queue: the LocalQueue.
+        cluster_queue: the queue's ClusterQueue.
         priority: the WorkloadPriorityClass, None if the cluster has no priorities.
         scheduler: the scheduler that admits it.
+        pool: where the runtime's pods run.
+        flavor: that pool's in the queue.
         avoid: names of nodes that its pods do not get.
+        runtime: the runtime's name.
+        replicated_job: the runtime's part whose pods train.
+        container: the container in them that trains.
+        template: the runtime's pods, as the contract has them.
+        placement_field: the field of a TrainJob that changes the pods.
         annotations: all annotations of the pods, if the job's placement differs from the runtime's.
+        labels: of the TrainJob, beside launch's own.
+        pod_labels: labels of its pods.
+        nodes: pods that train.
+        min_nodes: the fewest nodes with which the run goes on; None if it needs all of them.
+        gpus_per_node: GPUs of each pod.
+        resources: the trainer container's complete ``requests`` and ``limits``.
+        resized: whether they are others than the runtime's own.
+        shm: size of ``/dev/shm``; None for the runtime's.
+        image: the container image; None for the runtime's.
+        command: the program and its arguments, as its framework starts it.
+        processes_per_node: processes of each pod.
         framework: how the processes find each other; None if this Railhead does not know it.
         wiring: variables by which they do and that launch sets; the kubelet completes them.
-        template: the runtime's pods, as the contract has them.
-        notes: what the user should know and nothing refuses.
+        env: what launch adds first, then the user's.
+        secrets: environment variables from Secrets, ``secret/key`` by name.
         proof: what proves the fabric in the pods before the command; None where nobody asked.
+        files: the local files that it gets.
+        mounts: claims by path, ``claim`` or ``claim:ro``.
+        checkpoint_claim: the claim of its checkpoints; None without one.
         keeping: what stands before all of it in a TrainJob's pods, puts what they print on the
             claim as well and says how their claims are; nothing where none is mounted.
         logs_claim: the claim that what they print is put on; empty where it is on none.
+        max_seconds: how long it may run once admitted; 0 for ever.
+        restarts: how often the gang is recreated; None for the runtime's own number.
+        notes: what the user should know and nothing refuses.
     """
 
     name: str
+    # Where it is admitted and placed.
     namespace: str
     queue: str
     cluster_queue: str
+    priority: str | None
+    scheduler: str
+    pool: NodePool
+    flavor: str
+    avoid: tuple[str, ...]
+    # The runtime's pods, and what differs in them.
     runtime: str
     replicated_job: str
     container: str
-    nodes: int
-    processes_per_node: int
-    gpus_per_node: int
-    pool: NodePool
-    flavor: str
-    image: str | None
-    command: tuple[str, ...]
-    env: dict[str, str]
-    files: tuple[Payload, ...]
-    resources: dict[str, dict[str, str]]
-    resized: bool
+    template: dict[str, Any]
     placement_field: PlacementField
-    checkpoint_claim: str | None
+    annotations: dict[str, str] | None
     labels: dict[str, str]
     pod_labels: dict[str, str]
-    priority: str | None
-    annotations: dict[str, str] | None
-    avoid: tuple[str, ...]
+    # Their number and size.
+    nodes: int
+    min_nodes: int | None
+    gpus_per_node: int
+    resources: dict[str, dict[str, str]]
+    resized: bool
+    shm: str | None
+    # Their processes.
+    image: str | None
+    command: tuple[str, ...]
+    processes_per_node: int
     framework: Framework | None
     wiring: dict[str, str]
-    template: dict[str, Any]
-    notes: tuple[str, ...]
-    scheduler: str
+    env: dict[str, str]
     secrets: dict[str, str]
-    mounts: dict[str, str]
-    max_seconds: int
-    min_nodes: int | None
-    restarts: int | None
-    shm: str | None
     proof: Proof | None
+    # What they read and write.
+    files: tuple[Payload, ...]
+    mounts: dict[str, str]
+    checkpoint_claim: str | None
     keeping: tuple[str, ...]
     logs_claim: str
+    # Its end.
+    max_seconds: int
+    restarts: int | None
+    notes: tuple[str, ...]
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -318,39 +336,39 @@ def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContrac
         namespace=queue.namespace,
         queue=queue.name,
         cluster_queue=queue.cluster_queue,
+        priority=choice.priority,
+        scheduler=contract.scheduler,
+        pool=pool,
+        flavor=queue.flavors[queue.pools.index(pool.name)],
+        avoid=job.avoid,
         runtime=runtime.name,
         replicated_job=runtime.replicated_job,
         container=runtime.container,
-        nodes=job.nodes,
-        processes_per_node=processes,
-        gpus_per_node=gpus,
-        pool=pool,
-        flavor=queue.flavors[queue.pools.index(pool.name)],
-        image=job.image,
-        command=command,
-        env={name: value for name, value in env.items() if name not in wiring},
-        files=files,
-        resources=complete_resources(runtime, share, stand_in=contract.stand_in),
-        resized=resized,
+        template=runtime.pod,
         placement_field=choice.placement_field,
-        checkpoint_claim=checkpoint.claim if checkpoint else None,
+        annotations=choice.annotations,
         labels={LAUNCHER_LABEL: "own"} if job.launcher else {},
         pod_labels={FABRIC_LABEL: job.fabric} if job.fabric else {},
-        priority=choice.priority,
-        annotations=choice.annotations,
-        avoid=job.avoid,
+        nodes=job.nodes,
+        min_nodes=job.min_nodes,
+        gpus_per_node=gpus,
+        resources=complete_resources(runtime, share, stand_in=contract.stand_in),
+        resized=resized,
+        shm=job.shm,
+        image=job.image,
+        command=command,
+        processes_per_node=processes,
         framework=framework,
         wiring=wiring,
-        template=runtime.pod,
-        notes=tuple(_notes(job, choice, contract)),
-        scheduler=contract.scheduler,
+        env={name: value for name, value in env.items() if name not in wiring},
         secrets=dict(job.secrets),
-        mounts=mounts,
-        max_seconds=seconds(job.timeout) if job.timeout else 0,
-        min_nodes=job.min_nodes,
-        restarts=runtime.restarts if elastic and job.restarts is None else job.restarts,
-        shm=job.shm,
         proof=proof,
+        files=files,
+        mounts=mounts,
+        checkpoint_claim=checkpoint.claim if checkpoint else None,
         keeping=_keeping(job, runtime, mounts, queue.namespace, processes),
         logs_claim=checkpoint.claim if checkpoint and _kept(job, runtime) else "",
+        max_seconds=seconds(job.timeout) if job.timeout else 0,
+        restarts=runtime.restarts if elastic and job.restarts is None else job.restarts,
+        notes=tuple(_notes(job, choice, contract)),
     )
