@@ -129,7 +129,26 @@ def _larger_than_the_node(cluster: Cluster) -> Iterator[Problem]:
             yield from told(_cpus, path, runtime, pool)
             yield from told(_memory, path, runtime, pool)
         yield from told(_shared_memory, path, runtime)
-        yield from told(_disk, path, runtime, cluster)
+        yield from told(_disk, path, runtime)
+
+
+def _charged_by_template(cluster: Cluster) -> Iterator[Problem]:
+    """Yield what a Kueue cannot charge that reads gangs in their runtimes' templates alone."""
+    if COMBINATIONS[cluster.versions].gang_charge != "template":
+        return
+    for path, runtime, name in knowing(cluster.runtimes, "runtimes", lambda r: r.framework):
+        if runtime.disk:
+            yield (
+                f"{path}.disk",
+                f"the Kueue of {cluster.versions!r} admits no job with such a limit",
+            )
+        if FRAMEWORKS[name].servers:
+            yield (
+                f"{path}.framework",
+                f"{name!r} has a template for its launcher and one for the other nodes, and the "
+                f"Kueue of {cluster.versions!r} charges the whole gang for each of them; take "
+                "other versions, or leave the runtime out",
+            )
 
 
 def _more_than_the_machine(cluster: Cluster) -> Iterator[Problem]:
@@ -167,7 +186,7 @@ def _memory(path: str, runtime: RuntimeConfig, pool: Pool) -> Iterator[Problem]:
         )
 
 
-def _disk(path: str, runtime: RuntimeConfig, cluster: Cluster) -> Iterator[Problem]:
+def _disk(path: str, runtime: RuntimeConfig) -> Iterator[Problem]:
     disk, scratch = runtime.disk, runtime.scratch
     if disk and scratch and quantity.parse(disk) < quantity.parse(scratch.size):
         yield (
@@ -175,8 +194,6 @@ def _disk(path: str, runtime: RuntimeConfig, cluster: Cluster) -> Iterator[Probl
             f"{disk!r} is less than the {scratch.size!r} of its scratch, which counts toward it: a "
             "job that used it would be ended",
         )
-    if disk and COMBINATIONS[cluster.versions].gang_charge == "template":
-        yield f"{path}.disk", f"the Kueue of {cluster.versions!r} admits no job with such a limit"
 
 
 def _shared_memory(path: str, runtime: RuntimeConfig) -> Iterator[Problem]:
@@ -469,6 +486,7 @@ def _name_servers(cluster: Cluster) -> Iterator[Problem]:
 
 _CHECKS: tuple[Callable[[Cluster], Iterator[Problem]], ...] = (
     _larger_than_the_node,
+    _charged_by_template,
     _more_than_the_machine,
     _controllers,
     _namespaces,

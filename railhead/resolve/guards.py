@@ -263,6 +263,7 @@ def train_job_policy(cluster: Cluster, runtimes: Sequence[ResolvedRuntime]) -> d
                 "message": "spec.trainer.numNodes is fixed once the job is there: its gang was "
                 "charged and its pods were made for it; delete the TrainJob and submit another",
             },
+            *_fewest_rule(runtimes),
             {
                 "expression": f"!variables.env.exists(e, e.name in {cel.strings(rendezvous)})",
                 "message": "spec.trainer.env sets the rendezvous by hand "
@@ -288,6 +289,31 @@ def _nodes(job: str, runtimes: Sequence[ResolvedRuntime]) -> str:
         f"has({trainer}) && has({trainer}.numNodes) ? int({trainer}.numNodes)"
         f" : ({name} in {sizes} ? {sizes}[{name}] : 1)"
     )
+
+
+def _fewest_rule(runtimes: Sequence[ResolvedRuntime]) -> list[dict[str, str]]:
+    """Return the rule that no job asks for fewer nodes than its framework's controller makes.
+
+    Trainer gives a job of MPI a launcher and ``max(numNodes - 1, 1)`` nodes beside it (v2.1.0,
+    pkg/runtime/framework/plugins/mpi/mpi.go), so that a job of one trains, and is charged, as two.
+    """
+    fewest = {
+        runtime.name: runtime.framework.fewest_nodes
+        for runtime in runtimes
+        if runtime.framework.fewest_nodes > 1
+    }
+    if not fewest:
+        return []
+    sizes, name = json.dumps(fewest), "object.spec.runtimeRef.name"
+    return [
+        {
+            "expression": f"request.operation != 'CREATE' || !({name} in {sizes})"
+            f" || variables.nodes >= {sizes}[{name}]",
+            "message": "spec.trainer.numNodes is too small: jobs of the runtimes "
+            f"{', '.join(fewest)} get a launcher and at least one node beside it, so ask for "
+            f"{max(fewest.values())} or more, or name another runtime",
+        }
+    ]
 
 
 def _network_rules(cluster: Cluster, said: Chosen) -> list[dict[str, str]]:

@@ -41,7 +41,9 @@ def patched(metadata: dict[str, Any], spec: dict[str, Any], **trainer: Any) -> d
 
 @pytest.fixture(scope="module")
 def server(judging_plane: ControlPlane) -> Iterator[Server]:
-    cluster = config.parse(lab_cluster() | {"versions": NEWER}, where="test")
+    raw = lab_cluster() | {"versions": NEWER}
+    raw["runtimes"].append(raw["runtimes"][0] | {"name": "mpi", "framework": "mpi"})
+    cluster = config.parse(raw, where="test")
     with Server(judging_plane) as server:
         server.define(crds.of(COMBINATIONS[NEWER].trainer))
         server.apply(namespace("training", {"railhead.dev/training": "true"}))
@@ -96,3 +98,15 @@ def test_a_patch_off_the_network_is_refused(
 )
 def test_other_patches_pass(server: Server, body: dict[str, Any]) -> None:
     assert server.verdict(body) == ""
+
+
+def test_mpi_has_no_job_of_one_node(server: Server) -> None:
+    """Trainer would make two pods of it, and Kueue would charge them."""
+    for nodes, words in ((1, "numNodes is too small"), (None, "numNodes is too small"), (2, "")):
+        body = patched({}, {})
+        body["spec"]["runtimeRef"] = {"name": "mpi"}
+        body["spec"]["trainer"] |= {"numNodes": nodes}
+        if nodes is None:
+            del body["spec"]["trainer"]["numNodes"]
+        verdict = server.verdict(body)
+        assert words in verdict if words else not verdict, nodes

@@ -106,6 +106,7 @@ REFUSED: list[tuple[str, Edit, str, str]] = [
     ("lab", put("runtimes[0].memory", "200m"), "runtimes[0].memory", "amount of bytes"),
     ("lab", put("runtimes[0].memory", "0"), "runtimes[0].memory", "amount of bytes"),
     ("lab", put("runtimes[0].memory", "7000Pi"), "runtimes[0].memory", NO_START),
+    ("lab", put("versions", "kueue-0.15"), "runtimes[3].framework", "charges the whole gang for"),
     ("lab", put("checkpoints[0].size", "0"), "checkpoints[0].size", "at least 1Mi"),
     (
         "lab",
