@@ -29,6 +29,8 @@ class NetworkOperatorArgs:
         images: images of the operator's parts by name, such as ``multus-cni``; the catalogue's row
             has them as ``operands``.
         ofed: the NICs' driver that the operator loads; None where the host has it.
+        networks: whether pods get networks of their own, for which Multus becomes the first CNI
+            plugin of every node; without rails nothing needs it.
         nv_ipam: whether nv-ipam hands out the rails' addresses.
         runs_nfd: whether Node Feature Discovery comes with this operator; one of each cluster runs.
         jobs_label: key of the label that every pod of a job has; a rolling upgrade of the driver
@@ -45,6 +47,7 @@ class NetworkOperatorArgs:
     chart: charts.Chart
     images: Mapping[str, Image]
     ofed: OfedConfig | None = None
+    networks: bool = True
     nv_ipam: bool = False
     runs_nfd: bool = True
     jobs_label: str
@@ -93,15 +96,12 @@ def _copied(args: NetworkOperatorArgs) -> list[dict[str, Any]]:
 def policy(args: NetworkOperatorArgs) -> dict[str, Any]:
     """Return the NicClusterPolicy's spec."""
     own = dict(args.policy)
-    networks = {
-        "multus": image(args.images, "multus-cni"),
-        "cniPlugins": image(args.images, "plugins"),
-    } | own.pop("secondaryNetwork", {})
-    spec: dict[str, Any] = {
-        "nodeAffinity": dict(args.nodes),
-        "tolerations": _copied(args),
-        "secondaryNetwork": networks,
-    }
+    spec: dict[str, Any] = {"nodeAffinity": dict(args.nodes), "tolerations": _copied(args)}
+    if args.networks:
+        spec["secondaryNetwork"] = {
+            "multus": image(args.images, "multus-cni"),
+            "cniPlugins": image(args.images, "plugins"),
+        } | own.pop("secondaryNetwork", {})
     if args.nv_ipam:
         spec["nvIpam"] = image(args.images, "nvidia-k8s-ipam") | {"enableWebhook": False}
     if args.ofed is not None:

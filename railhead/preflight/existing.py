@@ -27,6 +27,8 @@ Object = Mapping[str, Any]
 _SUFFIXES = {"rke2": "+rke2", "k3s": "+k3s", "k0s": "+k0s"}
 # canonical/microk8s: on each of its nodes.
 _MICROK8S = "microk8s.io/cluster"
+# Those that give a pod its devices by CDI; OKE's nodes run CRI-O.
+_RUNTIMES = ("containerd://", "cri-o://")
 # gpu-feature-discovery's label of the loaded driver.
 _DRIVER = "nvidia.com/cuda.driver-version.full"
 # What Node Feature Discovery reads of a node (nfd v0.18, api/nfd/v1alpha1 and source/kernel).
@@ -91,6 +93,22 @@ def pools(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
             yield ok(f"pool {pool.promise.pool}: {len(pool.nodes)} nodes, as promised")
 
 
+def controllers(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:  # noqa: ARG001
+    """Look for nodes that take the controllers' pods, which tolerate no taint."""
+    every = nodes.live(client)
+    free = [node for node in every if not any(map(_keeps_out, node["spec"].get("taints") or ()))]
+    if free:
+        yield ok(f"{len(free)} of {len(every)} nodes take pods that tolerate no taint")
+    else:
+        yield failed(
+            f"each of {len(every)} nodes has a taint, so the controllers' pods get no node"
+        )
+
+
+def _keeps_out(taint: Object) -> bool:
+    return bool(taint["effect"] != "PreferNoSchedule")
+
+
 def _members(client: Kubernetes, cluster: ExistingCluster) -> list[Object]:
     """Return the nodes of the stack's pools."""
     return [
@@ -153,7 +171,7 @@ def kubelet(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
 
 
 def runtime(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
-    """Look for containerd, and for one that has CDI on where the host brings the toolkit."""
+    """Look for a runtime that has CDI on where the host brings the toolkit."""
     host = cluster.gpu_operator is not None and cluster.gpu_operator.toolkit == "host"
     members = _members(client, cluster)
     versions: dict[str, list[Object]] = {}
@@ -161,8 +179,8 @@ def runtime(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
         version = node["status"]["nodeInfo"]["containerRuntimeVersion"]
         versions.setdefault(version, []).append(node)
     for version, having in sorted(versions.items()):
-        if not version.startswith("containerd://"):
-            yield failed(f"{_named(having)}: the runtime is {version}, the stack's is containerd")
+        if not version.startswith(_RUNTIMES):
+            yield failed(f"{_named(having)}: the runtime is {version}, not containerd or CRI-O")
         elif host and version.startswith("containerd://1."):
             yield unknown(
                 f"{_named(having)}: {version} has CDI off by default, and tells nobody whether it "
@@ -353,6 +371,7 @@ ASKER = Asker(
         "identity": identity,
         "kubernetes": kubernetes,
         "pools": pools,
+        "controllers": controllers,
         "distribution": distribution,
         "kubelet": kubelet,
         "runtime": runtime,

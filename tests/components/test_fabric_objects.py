@@ -198,6 +198,14 @@ class TestDrivers:
         assert sriov.operator_config(of.fabric)["disablePlugins"] == ["mellanox"]
         assert sriov.node_policy(of.pools[0], rail, of.fabric)["externallyManaged"] is True
 
+    def test_multus_comes_only_where_pods_get_networks(self) -> None:
+        with_rails = raw("rdma-shared-infiniband-existing")
+        without = with_rails | {"fabric": with_rails["fabric"] | {"rails": [], "ipam": None}}
+        assert "secondaryNetwork" not in policy(parse(without, where="a case"))
+        assert {"multus", "cniPlugins"} <= policy(stack("ipoib-infiniband-existing"))[
+            "secondaryNetwork"
+        ].keys()
+
     @pytest.mark.slow
     def test_no_step_waits_for_every_node(self) -> None:
         """Three dead nodes of a thousand: `ready` never comes, and Helm waits for all but one."""

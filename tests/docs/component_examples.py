@@ -270,7 +270,17 @@ def fabric_network_operator_NetworkOperator() -> None:
             images=row.operands,
             nv_ipam=True,
             jobs_label="jobset.sigs.k8s.io/jobset-name",
-            nodes={"nodeSelectorTerms": []},
+            nodes={
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [
+                        {
+                            "matchExpressions": [
+                                {"key": "example.com/pool", "operator": "In", "values": ["gpu"]}
+                            ]
+                        }
+                    ]
+                }
+            },
         ),
     )
 

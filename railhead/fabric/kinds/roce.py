@@ -28,6 +28,7 @@ _OCI_SHAPES = (
     "BM.GPU.H200.8",
     "BM.GPU.B200.8",
     "BM.GPU.B300.8",
+    "BM.GPU.GB200-v3.4",
     "BM.GPU.GB300.4",
 )
 _OCI_HOPPER = ("BM.GPU.H100.8", "BM.GPU.H200.8", "BM.GPU.B200.8", "BM.GPU.B300.8")
@@ -60,9 +61,14 @@ _ADDITIONS = (
         ),
     ),
     Addition(
-        machines=("BM.GPU.GB300.4",),
+        machines=("BM.GPU.GB200-v3.4", "BM.GPU.GB300.4"),
         environment=(
             vendor("NCCL_NET_GDR_C2C", "1", "NICs reach GPU memory through Grace's C2C link", _OCI),
+        ),
+    ),
+    Addition(
+        machines=("BM.GPU.GB300.4",),
+        environment=(
             vendor("NCCL_BUFFSIZE", "16777216", "the vendor's profile of this shape", _OCI),
         ),
     ),

@@ -143,6 +143,9 @@ PLATFORM = Existing(
     knows_networks=False,
     # It may be anybody's managed Kubernetes.
     knows_labels=False,
+    # AKS' LocalDNS, in the node's namespace; the default from Kubernetes 1.37 on (Azure's pages,
+    # aks/localdns-custom; Azure/AgentBaker, e2e: CLUSTER_IP).
+    name_servers=("169.254.10.11/32",),
     levels=(
         "topology.kubernetes.io/region",
         "topology.kubernetes.io/zone",
@@ -150,5 +153,11 @@ PLATFORM = Existing(
         "network.topology.nvidia.com/core",
         "network.topology.nvidia.com/spine",
         "network.topology.nvidia.com/leaf",
+        # A scale set, beyond which Azure's InfiniBand does not reach.
+        "kubernetes.azure.com/agentpool",
+        # Oracle's labeler (oci-hpc-oke, docs/using-rdma-network-locality-when-running-workloads).
+        "oci.oraclecloud.com/rdma.hpc_island_id",
+        "oci.oraclecloud.com/rdma.network_block_id",
+        "oci.oraclecloud.com/rdma.local_block_id",
     ),
 )

@@ -81,6 +81,8 @@ def _metal(answers: Answers) -> Section:
 def _azure(answers: Answers) -> Section:
     return {
         **_common(answers),
+        # AKS labels no racks.
+        "topology": ["kubernetes.azure.com/agentpool", "kubernetes.io/hostname"],
         # AKS' own driver for its GPU nodes is left out (`--gpu-driver none`).
         "gpu_operator": {"driver": "operator"},
         "fabric": {

@@ -191,6 +191,15 @@ def test_a_minor_that_is_not_served_fails(
     fails(reader, "kubernetes", raw, "Kubernetes 1.20 is not served")
 
 
+def test_tainted_nodes_leave_controllers_no_room(
+    reader: Kubernetes, kube: KubeClient, raw: Raw
+) -> None:
+    for name in NODES:
+        taint = {"key": "nvidia.com/gpu", "effect": "NoSchedule"}
+        patch(kube, f"/api/v1/nodes/{name}", {"spec": {"taints": [taint]}})
+    fails(reader, "controllers", raw, "each of 2 nodes has a taint")
+
+
 def test_a_moved_kubelet_fails(reader: Kubernetes, kube: KubeClient, raw: Raw) -> None:
     path = "/var/lib/k0s/kubelet/plugins/example.com"
     pod = {
@@ -211,12 +220,16 @@ def test_a_moved_kubelet_fails(reader: Kubernetes, kube: KubeClient, raw: Raw) -
 
 
 def test_another_runtime_fails(reader: Kubernetes, kube: KubeClient, raw: Raw) -> None:
-    for runtime, passed in (("cri-o://1.34.0", False), ("containerd://1.7.28", None)):
+    for runtime, passed in (
+        ("docker://28.0.0", False),
+        ("containerd://1.7.28", None),
+        ("cri-o://1.34.0", True),
+    ):
         patch(kube, "/api/v1/nodes/dgx-1/status", {"status": {"nodeInfo": info(runtime)}})
         findings = list(checks.runtime(reader, parsed(raw)))
         assert {f.passed for f in findings} == {True, passed}
-    patch(kube, "/api/v1/nodes/dgx-1/status", {"status": {"nodeInfo": info("cri-o://1.34.0")}})
-    fails(reader, "runtime", raw, "dgx-1: the runtime is cri-o://1.34.0")
+    patch(kube, "/api/v1/nodes/dgx-1/status", {"status": {"nodeInfo": info("docker://28.0.0")}})
+    fails(reader, "runtime", raw, "dgx-1: the runtime is docker://28.0.0, not")
 
 
 def test_a_node_without_the_driver_fails(reader: Kubernetes, kube: KubeClient, raw: Raw) -> None:
