@@ -98,12 +98,13 @@ ROWS: tuple[Gone, ...] = (
     Gone("*alertPolicy*", "ask", "guards", "nobody is warned of it", _LATER),
     Gone("*logGroup*", "ask", "guards", "its logs are deleted", "the next audit"),
 )
-_OTHER = Gone("*", "ask", "guards", "the cluster had it and has it no more", _LATER)
+#: The row of a type that has none.
+OTHER = Gone("*", "ask", "guards", "the cluster had it and has it no more", _LATER)
 
 
 def gone(type_: str) -> Gone:
     """Return what is lost with a resource of a type."""
-    return next((row for row in ROWS if fnmatchcase(type_, row.type)), _OTHER)
+    return next((row for row in ROWS if fnmatchcase(type_, row.type)), OTHER)
 
 
 def size(resource: Planned) -> str:

@@ -11,11 +11,11 @@ from pulumi.runtime.rpc import UNKNOWN
 from railhead.review import rights
 from railhead.review.added import ADDED
 from railhead.review.compare import Change, Planned, lost_order
-from railhead.review.gone import gone, size
+from railhead.review.gone import OTHER, gone, size
 from railhead.review.judged import Judged
 from railhead.review.model import Level
-from railhead.review.objects import BY_KIND
-from railhead.review.rows import differing, fields, flat, prefix, short
+from railhead.review.objects import BY_KIND, READ
+from railhead.review.rows import differing, fields, flat, prefix, short, unread
 
 # Networks of pods' rails: a stack's file changes them too, and no other row says what they lose.
 _RAILS = (
@@ -23,6 +23,14 @@ _RAILS = (
     *("IPPool", "CIDRPool", "NicClusterPolicy", "MacvlanNetwork", "HostDeviceNetwork"),
     *("Network", "GKENetworkParamSet"),
 )
+# Parts of a cloud's resources that the rules of rights read, and those that :func:`_reach` does.
+_RIGHTS = r"^(policy|policyDocument|assumeRolePolicy|managedPolicyArns|policyArn|role|members?)\b"
+_REACH = r"^(cidr|prefixList|sourceRanges|ingress|ipv6Cidr)|ort|rotocol|allows|ecurityGroup"
+_REACHED = (
+    *("DefaultSecurityGroup", "Firewall", "SecurityGroup", "SecurityGroupRule"),
+    *("SecurityGroupEgressRule", "SecurityGroupIngressRule"),
+)
+_ASIDE = ("tags", "description", "labels")
 
 
 def judged(
@@ -51,8 +59,6 @@ def judged(
     results: list[Judged] = []
     if type_.startswith("kubernetes:"):
         results += _by_kind(change, kind, code=code)
-        if not results and kind != "ConfigMap":
-            results += _other(change, code=code)
     results += fields(change)
     if type_.startswith("aws:"):
         results += [*rights.documents(change), *rights.attachments(change, code=code)]
@@ -63,8 +69,7 @@ def judged(
         results += _reach(change)
     if "apacityBlockReservation" in type_ and change.kind == "added":
         results.append(Judged("refuse", "capacity", "is bought by this: it is paid in full"))
-    if not results and change.kind == "changed" and code:
-        results += _unread(change)
+    results += _rest(change, kind, code=code)
     for result in results:
         yield result.rule or f"{result.loss}-{kind.lower()}", result
 
@@ -163,14 +168,7 @@ def _order(change: Change, after: Mapping[str, Planned]) -> Iterator[tuple[str, 
 def _reach(change: Change) -> Iterator[Judged]:
     """Yield networks that a rule of a security group or firewall newly lets in."""
     kind = change.either.type.rpartition(":")[2]
-    if not change.now or kind not in (
-        "DefaultSecurityGroup",
-        "Firewall",
-        "SecurityGroup",
-        "SecurityGroupEgressRule",
-        "SecurityGroupIngressRule",
-        "SecurityGroupRule",
-    ):
+    if not change.now or kind not in _REACHED:
         return
     way_in = "Egress" not in kind and change.now.get("direction") != "EGRESS"
     was, now = set(_networks(change.was)), set(_networks(change.now))
@@ -224,40 +222,20 @@ def _networks(inputs: Mapping[str, Any]) -> Iterator[str]:
             yield from _networks(rule)
 
 
-def _other(change: Change, *, code: bool) -> Iterator[Judged]:
-    """Yield a look at what no rule reads of an object, where code changes it, and at rails."""
-    rails = change.either.type.rpartition(":")[2] in _RAILS
-    if change.kind != "changed" or not (code or rails):
+def _rest(change: Change, kind: str, *, code: bool) -> Iterator[Judged]:
+    """Yield a look at the parts that no rule reads, where code changes them, and at rails."""
+    rails = kind in _RAILS
+    if not (change.before and change.after and (code or rails)):
         return
-    changed = {
-        path: values for path, values in differing(change).items() if "annotations." not in path
-    }
-    if changed:
-        yield Judged("ask", "network" if rails else "jobs", _first(changed))
-
-
-def _unread(change: Change) -> Iterator[Judged]:
-    """Yield a look at what no rule reads of a cloud's resource, or a note where it is a name."""
-    changed = differing(change)
-    if changed and not change.either.type.startswith("kubernetes:"):
-        harmless = all(p.startswith(("tags", "description", "labels")) for p in changed)
-        yield Judged("note" if harmless else "ask", "jobs", _first(changed))
-
-
-def _first(changed: Mapping[str, tuple[Any, Any]]) -> str:
-    """Return the first of several changed fields in words, and how many more there are."""
-    path, (was, now) = next(iter(changed.items()))
-    path, was, now = _narrowed(path, was, now)
-    more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-    return f"{path}: {short(was)} -> {short(now)}{more}"
-
-
-def _narrowed(path: str, was: Any, now: Any) -> tuple[str, Any, Any]:
-    """Return the first part of two lists or objects that differs, with its path."""
-    if isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
-        rows = ((f"{path}[{n}]", *pair) for n, pair in enumerate(zip(was, now, strict=True)))
-    elif isinstance(was, Mapping) and isinstance(now, Mapping):
-        rows = ((f"{path}.{key}", was.get(key), now.get(key)) for key in sorted({*was, *now}))
+    type_ = change.either.type
+    if type_.startswith("kubernetes:"):
+        rest = unread(change, READ.get(kind, ""))
     else:
-        return path, was, now
-    return next((_narrowed(*row) for row in rows if row[1] != row[2]), (path, was, now))
+        rest = unread(change, _REACH if kind in _REACHED else _RIGHTS)
+    if not rest:
+        return
+    texts = [f"{path}: {short(was)} -> {short(now)}" for path, (was, now) in rest.items()]
+    more = f" and {len(texts) - 4} more" if len(texts) > 4 else ""
+    aside = not type_.startswith("kubernetes:") and all(p.startswith(_ASIDE) for p in rest)
+    loss = "network" if rails else gone(type_).loss if gone(type_) is not OTHER else "jobs"
+    yield Judged("note" if aside else "ask", loss, "; ".join(texts[:4]) + more)

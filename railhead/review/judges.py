@@ -17,6 +17,7 @@ JUDGES: tuple[tuple[str, str], ...] = (
     ("policies/*", "the policy pack"),
     ("policies.yaml", "the policy pack's configuration"),
     ("requirements.txt", "the version of Railhead"),
+    ("wheels/*", "the version of Railhead"),
     ("railhead/review/*", "this review"),
     ("railhead/base/rbac.py", "the rights that the policy pack and this review refuse"),
     ("railhead/base/wide.py", "the networks that the policy pack and this review refuse"),

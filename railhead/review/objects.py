@@ -212,6 +212,25 @@ def _quotas(spec: Mapping[str, Any]) -> dict[str, float]:
     return totals
 
 
+def alerts(change: Change, *, code: bool) -> Iterator[Judged]:
+    """Yield alerts that are there no more."""
+    if change.before and change.after and (lost := _alerts(change.was) - _alerts(change.now)):
+        text = f"no longer has {short(sorted(lost))}"
+        level: Level = "refuse" if code else "ask"
+        yield Judged(level, "guards", text, "nobody, until it would have warned")
+
+
+def _alerts(inputs: Mapping[str, Any]) -> set[str]:
+    groups = (inputs.get("spec") or {}).get("groups") or ()
+    return {
+        f"{key} {rule[key]}"
+        for group in groups
+        for rule in group.get("rules") or ()
+        for key in ("alert", "record")
+        if key in rule
+    }
+
+
 def services(change: Change, **_: bool) -> Iterator[Judged]:
     """Yield services that are reached from outside of the cluster."""
     was, now = change.was.get("spec") or {}, change.now.get("spec") or {}
@@ -221,6 +240,13 @@ def services(change: Change, **_: bool) -> Iterator[Judged]:
         internal = any("internal" in f"{k}={v}".lower() for k, v in notes.items())
         level: Level = "ask" if internal or now.get("loadBalancerSourceRanges") else "refuse"
         yield Judged(level, "network", f"is reached from outside of the cluster, as a {kind}")
+        return
+    before, after = (of.get("loadBalancerSourceRanges") or [] for of in (was, now))
+    opened = [n for n in after if n not in before] if after else ["0.0.0.0/0"] if before else []
+    if kind == "LoadBalancer" and opened:
+        wide = any(prefix(network) < 16 for network in opened)
+        level = "refuse" if wide else "ask"
+        yield Judged(level, "network", f"is reached from {short(opened)} from now on")
 
 
 def secrets(change: Change, **_: bool) -> Iterator[Judged]:
@@ -510,6 +536,7 @@ BY_KIND: Mapping[str, tuple[Rule, ...]] = {
     "ConfigMap": (config_maps,),
     "Service": (services,),
     "Secret": (secrets,),
+    "PrometheusRule": (alerts,),
     "Release": (charts,),
     "ClusterTrainingRuntime": (pods,),
     "TrainingRuntime": (pods,),
@@ -518,4 +545,40 @@ BY_KIND: Mapping[str, tuple[Rule, ...]] = {
     "RoleBinding": (rights.bindings,),
     "ClusterRoleBinding": (rights.bindings,),
     **dict.fromkeys(WORKLOADS, (pods,)),
+}
+
+_OF_CONTAINERS = (
+    r"ontainers\[[^]]*\]\.(image$|resources|securityContext|volumeMounts|livenessProbe|readinessProbe"
+    rf"|command|args|env\[({'|'.join(_FABRIC)}))"
+)
+_PODS = (
+    rf"{_OF_CONTAINERS}|\.initContainers(\[[^]]*\])?$"
+    r"|\.(tolerations|imagePullSecrets|nodeSelector|affinity"
+    r"|topologySpreadConstraints|schedulerName|priorityClassName|serviceAccountName"
+    r"|runtimeClassName|hostNetwork|terminationGracePeriodSeconds)\b|\.sizeLimit$|\.claimName$"
+    r"|^spec\.(replicas|updateStrategy)\b|\.spec\.securityContext"
+)
+_GUARDS = (
+    r"^spec\.(validations|matchConstraints|matchConditions|failurePolicy|matchResources|policyName"
+    r"|variables|paramKind|paramRef|validationActions)"
+)
+#: Kind -> the parts of an object that its rules read, as a pattern of paths.
+READ: Mapping[str, str] = {
+    "NetworkPolicy": r"^spec\.(policyTypes|podSelector|egress|ingress)",
+    "Namespace": r"^metadata\.labels",
+    "ResourceQuota": r"^spec\.hard",
+    "ClusterQueue": r"^spec\.(cohort|preemption|fairSharing|queueingStrategy|namespaceSelector)"
+    r"|\.nominalQuota$",
+    "ConfigMap": r"^data\b",
+    "Service": r"^spec\.(type|loadBalancerSourceRanges)",
+    "Secret": r"^(data|stringData)\b",
+    "Release": r"^(values|chart|version|timeout|repositoryOpts|namespace)\b",
+    **dict.fromkeys(("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"), _GUARDS),
+    **dict.fromkeys(
+        ("ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicyBinding"), _GUARDS
+    ),
+    **dict.fromkeys(("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"), "webhooks"),
+    **dict.fromkeys(("Role", "ClusterRole"), r"^rules"),
+    **dict.fromkeys(("RoleBinding", "ClusterRoleBinding"), r"^(subjects|roleRef)"),
+    **dict.fromkeys(("ClusterTrainingRuntime", "TrainingRuntime", *WORKLOADS), _PODS),
 }

@@ -33,6 +33,7 @@ from railhead.review.model import (
     ordered,
     verdict,
 )
+from railhead.review.settings import settings
 from railhead.review.side import Side, sides, violations
 from railhead.review.sources import Sources
 from railhead.review.texts import secrets
@@ -241,6 +242,7 @@ def _stack(
     named: set[tuple[str, str]] = set()
     if before and before.contract and after.contract:
         findings += build.edits(before.contract, after.contract, after.cluster, named)
+        findings += build.settings(before.cluster, after.cluster)
     changes: list[Change] = []
     if after.plan and after.plan.states:
         old = _resources(before, str(source.base))
@@ -413,6 +415,19 @@ class _Builder:
             if "checkpoint" in text:
                 loss = "data"
             yield self.of_file(f"edit-{subject.split()[0]}", "ask", loss, subject, text)
+
+    def settings(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Finding]:
+        """Yield what a stack's settings lose."""
+        for path, result in settings(before, after):
+            yield self.of_file(
+                f"setting-{path.partition('[')[0]}",
+                result.level,
+                result.loss,
+                path,
+                result.what,
+                who=result.who,
+                words=path.replace("[", ".").replace("]", "").split("."),
+            )
 
     def _edit(self, edit: Edit, removals: Sequence[RemovalConfig]) -> Finding:
         loss: Loss = "data" if "data" in edit.loses else "jobs"

@@ -98,16 +98,20 @@ def _who(subject: Mapping[str, Any]) -> str:
     return f"{subject.get('kind')} {space}{subject.get('name')}"
 
 
-def _grants(document: Any) -> dict[tuple[str, str], Any]:
-    """(action, resource) -> condition, of each statement that allows something."""
+_WHO = ("Principal", "NotPrincipal", "NotResource", "NotAction")
+
+
+def _grants(document: Any, effect: str = "Allow") -> dict[tuple[str, str], Any]:
+    """(action, resource) -> who and when, of each statement that allows, or denies, something."""
     grants: dict[tuple[str, str], Any] = {}
     statements = document.get("Statement") if isinstance(document, Mapping) else None
     for row in several(statements):
-        if row.get("Effect") == "Allow":
+        if row.get("Effect") == effect:
             actions = several(row.get("Action")) or ["everything but the named"]
             for action in actions:
                 for resource in several(row.get("Resource")) or ["*"]:
-                    grants[str(action), str(resource)] = row.get("Condition")
+                    rest = {k: row[k] for k in ("Condition", *_WHO) if row.get(k)}
+                    grants[str(action), str(resource)] = rest
     return grants
 
 
@@ -129,9 +133,15 @@ def documents(change: Change) -> Iterator[Judged]:
             if change.kind == "added":
                 level = "note"
             yield Judged(level, "rights", f"allows {_pairs(gained)}")
-        freed = [p for p in after if before.get(p) and after[p] != before[p]]
+        freed = [p for p in after if _freed(before.get(p), after[p])]
         if freed:
-            yield Judged("refuse", "rights", f"the condition of {_pairs(freed)} changes")
+            text = f"the condition of {_pairs(freed)} changes, or who has it"
+            yield Judged("refuse", "rights", text)
+        denied, denies = _grants(was, "Deny"), _grants(now, "Deny")
+        if change.kind == "changed" and (
+            undone := sorted(pair for pair, row in denied.items() if denies.get(pair) != row)
+        ):
+            yield Judged("refuse", "rights", f"no longer denies, or otherwise, {_pairs(undone)}")
         if change.kind != "deleted" and (gone := sorted(before.keys() - after.keys())):
             wider = all(any(_covers(a, g) for a in after) for g in gone)
             if not wider:
@@ -144,6 +154,14 @@ def documents(change: Change) -> Iterator[Judged]:
     was, now = change.was.get("assumeRolePolicy"), change.now.get("assumeRolePolicy")
     if was is not None and now is not None and was != now:
         yield Judged("refuse", "rights", "may be taken by others than before: compare who may")
+
+
+def _freed(was: Any, now: Any) -> bool:
+    """Return whether another condition, or none, holds for a grant, or others have it."""
+    return was is not None and (
+        (bool(was.get("Condition")) and was["Condition"] != now.get("Condition"))
+        or any(was.get(key) != now.get(key) for key in _WHO)
+    )
 
 
 def _covers(wide: tuple[str, str], narrow: tuple[str, str]) -> bool:
@@ -209,12 +227,18 @@ def _managed(change: Change, arn: str, *, code: bool) -> Iterator[Judged]:
         yield Judged("ask", "rights", f"gives {who} {name}")
 
 
+def _members(inputs: Mapping[str, Any]) -> list[str]:
+    return [str(m) for m in (*several(inputs.get("member")), *several(inputs.get("members")))]
+
+
 def google(change: Change) -> Iterator[Judged]:
     """Yield roles of Google that someone gains."""
     role = str(change.now.get("role", ""))
-    if not change.now or not role or (role == change.was.get("role")):
+    known = _members(change.was) if role == change.was.get("role") else []
+    gained = [member for member in _members(change.now) if member not in known]
+    if not change.now or not role or not gained:
         return
-    who = change.now.get("member") or ", ".join(several(change.now.get("members")))
+    who = ", ".join(gained)
     if UNKNOWN in who:
         who = ", ".join(names(change.either.refers.get("member", ()))) or "its account"
     grave = role.lower().endswith(("admin", "owner", "editor")) or "tokenCreator" in role

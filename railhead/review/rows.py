@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -37,7 +38,8 @@ def less(was: Any, now: Any) -> bool:
     return before is not None and (after is None or after < before)
 
 
-def _more(was: Any, now: Any) -> bool:
+def more(was: Any, now: Any) -> bool:
+    """Return whether a quantity rose."""
     before, after = _number(was), _number(now)
     return after is not None and before is not None and after > before
 
@@ -73,7 +75,21 @@ def _fewer(was: Any, now: Any) -> bool:
 def _wide(was: Any, now: Any) -> bool:
     """Networks were added that are wider than a /16, or a single one became wider."""
     added = [n for n in several(now) if n not in several(was)]
-    return any(prefix(n) < 16 for n in added)
+    return any(prefix(n.get("cidrBlock") if isinstance(n, Mapping) else n) < 16 for n in added)
+
+
+def _fewer_efa(was: Any, now: Any) -> bool:
+    """Return whether fewer of a node's interfaces carry EFA."""
+    before, after = (
+        sum(str(nic.get("interfaceType")).startswith("efa") for nic in several(nics))
+        for nics in (was, now)
+    )
+    return after < before
+
+
+def _stopped(was: Any, now: Any) -> bool:
+    """Return whether a switch that is on by default was turned off."""
+    return was is not False and now is False
 
 
 def prefix(text: Any) -> int:
@@ -107,6 +123,9 @@ _GROUP = "aws:eks/nodeGroup:*"
 _POOL = "gcp:container/nodePool:*"
 _TEMPLATE = "aws:ec2/launchTemplate:*"
 _BUCKET = "gcp:storage/bucket:*"
+_ALARM = "aws:cloudwatch/*larm:*"
+_ALERT = "gcp:monitoring/alertPolicy:*"
+_BUDGET = "aws:budgets/budget:*"
 _ROLLS = "its nodes are replaced one after the other, with the jobs on them"
 
 ROWS: tuple[Row, ...] = (
@@ -135,7 +154,8 @@ ROWS: tuple[Row, ...] = (
     Row(_EKS, "version", less, "refuse", "jobs", "goes back in its Kubernetes version"),
     Row(_EKS, "version", _any, "ask", "jobs", "is upgraded: nodes follow"),
     Row(_GKE, "deletionProtection", _off, "refuse", "data", "can be deleted by one command"),
-    Row(_GKE, "masterAuthorizedNetworksConfig*", _any, "ask", "network", "opens its API server"),
+    Row(_GKE, "masterAuthorizedNetworks*", _wide, "refuse", "network", "opens its API server"),
+    Row(_GKE, "masterAuthorizedNetworks*", _any, "ask", "network", "opens its API server"),
     Row(_GKE, "privateClusterConfig*", _any, "refuse", "network", "is less private"),
     Row(_GKE, "controlPlaneEndpointsConfig*", _any, "ask", "network", "is reached otherwise"),
     Row(_GKE, "networkPolicy*", _any, "refuse", "network", "enforces network policies otherwise"),
@@ -146,7 +166,7 @@ ROWS: tuple[Row, ...] = (
     Row(_GKE, "releaseChannel*", _any, "ask", "jobs", "is upgraded at other times"),
     Row(_GKE, "workloadIdentityConfig*", _gone, "refuse", "rights", "hands nodes' keys to pods"),
     Row(_FSX, "storageCapacity", less, "refuse", "data", "shrinks, which cannot be done"),
-    Row(_FSX, "storageCapacity", _more, "note", "capacity", "grows"),
+    Row(_FSX, "storageCapacity", more, "note", "capacity", "grows"),
     Row(_FSX, "perUnitStorageThroughput", less, "ask", "jobs", "is slower"),
     Row(_FSX, "metadataConfiguration.iops", less, "ask", "jobs", "has fewer metadata operations"),
     Row(_FSX, "automaticBackupRetentionDays", less, "refuse", "data", "keeps backups for less"),
@@ -168,8 +188,8 @@ ROWS: tuple[Row, ...] = (
         "keeps logs for less",
     ),
     Row(_GROUP, "scalingConfig.maxSize", less, "ask", "capacity", "holds fewer nodes"),
-    Row(_GROUP, "scalingConfig.maxSize", _more, "note", "capacity", "holds more nodes"),
-    Row(_GROUP, "scalingConfig.minSize", _more, "ask", "capacity", "never has fewer nodes"),
+    Row(_GROUP, "scalingConfig.maxSize", more, "note", "capacity", "holds more nodes"),
+    Row(_GROUP, "scalingConfig.minSize", more, "ask", "capacity", "never has fewer nodes"),
     Row(_GROUP, "scalingConfig.minSize", less, "ask", "capacity", "may have fewer nodes"),
     Row(_GROUP, "taints", _gone, "refuse", "jobs", "lets pods that need no GPU fill its nodes"),
     Row(_GROUP, "labels*", _gone, "refuse", "jobs", "loses labels by which its pods find it"),
@@ -179,6 +199,14 @@ ROWS: tuple[Row, ...] = (
     Row(_GROUP, "version", _any, "ask", "jobs", _ROLLS),
     Row(_GROUP, "amiType", _any, "refuse", "jobs", f"gets another image: {_ROLLS}"),
     Row(_GROUP, "subnetIds", _any, "refuse", "jobs", "has nodes in other subnets"),
+    Row(
+        _TEMPLATE,
+        "networkInterfaces",
+        _fewer_efa,
+        "refuse",
+        "network",
+        f"starts nodes with fewer EFA interfaces: NCCL loses the others; {_ROLLS}",
+    ),
     Row(
         _TEMPLATE,
         "networkInterfaces",
@@ -215,8 +243,8 @@ ROWS: tuple[Row, ...] = (
     Row(_POOL, "management.autoRepair", _off, "refuse", "jobs", "no longer repairs broken nodes"),
     Row(_POOL, "management.autoUpgrade", _on, "refuse", "jobs", "is upgraded under its jobs"),
     Row(_POOL, "autoscaling.*", less, "ask", "capacity", "holds fewer nodes"),
-    Row(_POOL, "autoscaling.*", _more, "note", "capacity", "holds more nodes"),
-    Row(_POOL, "nodeCount", _more, "note", "capacity", "holds more nodes"),
+    Row(_POOL, "autoscaling.*", more, "note", "capacity", "holds more nodes"),
+    Row(_POOL, "nodeCount", more, "note", "capacity", "holds more nodes"),
     Row(_POOL, "nodeCount", less, "ask", "capacity", "holds fewer nodes"),
     Row(_POOL, "initialNodeCount", _any, "ask", "capacity", "begins with other nodes"),
     Row(_POOL, "upgradeSettings*", _any, "ask", "jobs", "updates other numbers of nodes at once"),
@@ -232,6 +260,19 @@ ROWS: tuple[Row, ...] = (
     Row("aws:s3/bucketVersioning*", "*.status", _off, "refuse", "data", "keeps no older versions"),
     Row("aws:s3/bucketLifecycle*", "rules", _any, "refuse", "data", "deletes objects otherwise"),
     Row("aws:s3/bucketPublicAccessBlock:*", "*", _off, "refuse", "rights", "may be made public"),
+    Row(_ALARM, "alarmActions", _gone, "refuse", "guards", "no longer tells {gone}"),
+    Row(_ALARM, "actionsEnabled", _stopped, "refuse", "guards", "tells nobody"),
+    Row(_ALARM, "*", _any, "ask", "guards", "fires otherwise"),
+    Row("aws:sns/topicSubscription:*", "*", _any, "ask", "guards", "calls others"),
+    Row(_ALERT, "notificationChannels", _gone, "refuse", "guards", "no longer tells {gone}"),
+    Row(_ALERT, "enabled", _stopped, "refuse", "guards", "tells nobody"),
+    Row(_ALERT, "*", _any, "ask", "guards", "fires otherwise"),
+    Row(_BUDGET, "limitAmount", less, "note", "capacity", "warns earlier"),
+    Row(_BUDGET, "limitAmount", _any, "ask", "capacity", "warns of more money only"),
+    Row(_BUDGET, "notifications", _fewer, "refuse", "capacity", "warns fewer times, or of more"),
+    Row(_BUDGET, "notifications", _any, "ask", "capacity", "warns otherwise"),
+    Row("gcp:billing/budget:*", "*", _fewer, "refuse", "capacity", "warns fewer times, or others"),
+    Row("gcp:billing/budget:*", "*", _any, "ask", "capacity", "warns otherwise"),
     Row("gcp:filestore/instance:*", "fileShares*", _any, "ask", "data", "has another size"),
     Row("gcp:filestore/instance:*", "deletionProtection*", _off, "refuse", "data", "unprotected"),
     Row("gcp:lustre/instance:*", "capacityGib", less, "refuse", "data", "shrinks"),
@@ -271,6 +312,23 @@ ROWS: tuple[Row, ...] = (
         "data",
         "loses a label by which the API server keeps it",
     ),
+    Row(
+        "kubernetes:*:ResourceFlavor",
+        "spec.nodeLabels*",
+        _gone,
+        "refuse",
+        "jobs",
+        "admits jobs to nodes of other pools, and to nodes that did not pass the gate",
+    ),
+    Row(
+        "kubernetes:*:ResourceFlavor",
+        "spec.topologyName",
+        _gone,
+        "refuse",
+        "jobs",
+        "places the pods of a gang anywhere: collectives are slow",
+    ),
+    Row("kubernetes:*:Topology", "spec.levels", _gone, "ask", "jobs", "places gangs more loosely"),
     Row("kubernetes:*:ClusterQueue", "spec.stopPolicy", _came, "refuse", "quota", "admits no job"),
     Row("kubernetes:*:LocalQueue", "spec.stopPolicy", _came, "refuse", "quota", "admits no job"),
     Row("kubernetes:*:LocalQueue", "spec.clusterQueue", _any, "refuse", "jobs", "moves"),
@@ -345,6 +403,44 @@ def short(value: Any) -> str:
     text = ", ".join(map(short, value)) if isinstance(value, list) else str(value)
     text = text.replace(UNKNOWN, _UNKNOWN)
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def parts(path: str, was: Any, now: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Yield each part of two values that differs, with its path; a list's elements go by name."""
+    before, after = _elements(was), _elements(now)
+    if before is None or after is None:
+        if was != now:
+            yield path, was, now
+        return
+    listed = isinstance(now, list)
+    for key in sorted({*before, *after}, key=str):
+        inner = f"{path}[{key}]" if listed else f"{path}.{key}"
+        yield from parts(inner, before.get(key), after.get(key))
+
+
+def _elements(value: Any) -> Mapping[Any, Any] | None:
+    """Return a mapping, or a list's elements by their names or places; None for a plain value."""
+    if not isinstance(value, list):
+        return value if isinstance(value, Mapping) else None
+    if not value or not all(isinstance(item, Mapping) for item in value):
+        return None
+    for keys in (("name",), ("namespace", "name"), ("alert",), ("expression",), ("key",)):
+        names = [tuple(item.get(key) for key in keys) for item in value]
+        if all(isinstance(n, str) for name in names for n in name) and len({*names}) == len(names):
+            return dict(zip(("/".join(name) for name in names), value, strict=True))
+    return dict(enumerate(value))
+
+
+def unread(change: Change, read: str) -> dict[str, tuple[Any, Any]]:
+    """Return the parts that differ and that neither a row nor a rule, by ``read``, looks at."""
+    rows = [row.path for row in ROWS if fnmatchcase(change.either.type, row.type)]
+    return {
+        part: (before, after)
+        for path, (was, now) in differing(change).items()
+        if not any(fnmatchcase(path, row) for row in rows)
+        for part, before, after in parts(path, was, now)
+        if not (read and re.search(read, part)) and ".annotations." not in part
+    }
 
 
 def fields(change: Change) -> Iterator[Judged]:

@@ -15,6 +15,7 @@ from railhead.review.added import ADDED as BY_ADDED
 from railhead.review.compare import Planned, compare, resources
 from railhead.review.judge import judged
 from railhead.review.objects import BY_KIND
+from railhead.review.settings import settings
 
 REPO = Path(__file__).resolve().parents[3]
 RBAC = "kubernetes:rbac.authorization.k8s.io/v1:ClusterRole"
@@ -213,7 +214,130 @@ def test_reference_to_an_aliased_resource_is_the_same_one() -> None:
 
 def test_part_that_no_rule_reads_is_named_and_not_its_whole_list() -> None:
     (text,) = said([planned(DEPLOYMENT, _pod())], [planned(DEPLOYMENT, _pod(stdin=True))])
-    assert text == "ask jobs: spec.template.spec.containers[0].stdin: (nothing) -> True"
+    assert text == "ask jobs: spec.template.spec.containers[main].stdin: (nothing) -> True"
+
+
+def test_part_beside_a_found_one_is_named_too() -> None:
+    """A harmless change of an object does not hide another of the same object."""
+    flavor = "kubernetes:kueue.x-k8s.io/v1beta2:ResourceFlavor"
+    alerts = "kubernetes:monitoring.coreos.com/v1:PrometheusRule"
+    rows = [{"alert": "Xid", "for": "1m"}, {"alert": "Full", "for": "5m"}]
+    rarer = [rows[0], {"alert": "Full", "for": "9h"}]
+    for type_, before, after, sentence in (
+        (
+            DEPLOYMENT,
+            _pod(env=[{"name": "OUT", "value": "/a"}]),
+            _pod(image="r.example.com/a:1.1", env=[{"name": "OUT", "value": "/b"}]),
+            "containers[main].env[OUT].value: /a -> /b",
+        ),
+        (QUEUE, _borrowing(8), _borrowing(0), "resources[nvidia.com/gpu].borrowingLimit: 8 -> 0"),
+        (
+            "kubernetes:core/v1:Service",
+            {"spec": {"type": "ClusterIP", "selector": {"a": "b"}}},
+            {"spec": {"type": "NodePort", "selector": {"a": "c"}}},
+            "spec.selector.a: b -> c",
+        ),
+        (RELEASE, {"version": "1"}, {"version": "2", "skipCrds": True}, "skipCrds"),
+        (RBAC, {"rules": [], "aggregationRule": {"a": 1}}, {"rules": []}, "aggregationRule"),
+        (
+            EKS,
+            {"version": "1.34", "outpostConfig": {"a": 1}},
+            {"version": "1.35", "outpostConfig": {"a": 2}},
+            "outpostConfig.a: 1 -> 2",
+        ),
+        (
+            alerts,
+            {"spec": {"groups": [{"name": "gpu", "rules": rows}]}},
+            {"spec": {"groups": [{"name": "gpu", "rules": rarer}]}},
+            "ask guards: spec.groups[gpu].rules[Full].for: 5m -> 9h",
+        ),
+        (
+            alerts,
+            {"spec": {"groups": [{"name": "gpu", "rules": rows}]}},
+            {"spec": {"groups": [{"name": "gpu", "rules": rows[:1]}]}},
+            "refuse guards: no longer has alert Full",
+        ),
+        (flavor, {"spec": {"nodeLabels": {"pool": "a"}}}, {"spec": {}}, "refuse jobs: admits jobs"),
+    ):
+        texts = said([planned(type_, before)], [planned(type_, after)])
+        assert any(sentence in text for text in texts), (sentence, texts)
+
+
+def _borrowing(limit: int) -> dict[str, Any]:
+    row = {"name": "nvidia.com/gpu", "nominalQuota": 8, "borrowingLimit": limit}
+    groups = [{"flavors": [{"name": "h100", "resources": [row]}]}]
+    return {"metadata": {"name": "it"}, "spec": {"resourceGroups": groups}}
+
+
+def test_watchers_that_fall_silent_are_told() -> None:
+    alarm, budget = "aws:cloudwatch/metricAlarm:MetricAlarm", "aws:budgets/budget:Budget"
+    notices = [{"threshold": 80}, {"threshold": 100}]
+    for type_, before, after, sentence in (
+        (
+            alarm,
+            {"alarmActions": ["arn:a"]},
+            {"alarmActions": []},
+            "refuse guards: no longer tells",
+        ),
+        (alarm, {}, {"actionsEnabled": False}, "refuse guards: tells nobody"),
+        (alarm, {"threshold": 85}, {"threshold": 99}, "ask guards: fires otherwise"),
+        (budget, {"limitAmount": "4"}, {"limitAmount": "40"}, "ask capacity: warns of more"),
+        (budget, {"notifications": notices}, {"notifications": notices[:1]}, "warns fewer times"),
+    ):
+        texts = said([planned(type_, before)], [planned(type_, after)])
+        assert any(sentence in text for text in texts), (sentence, texts)
+
+
+def test_rights_that_others_get_are_told() -> None:
+    deny = {"Effect": "Deny", "Action": "s3:DeleteObject", "Resource": "arn:a"}
+    allow = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:a", "Principal": "arn:b"}
+    for type_, before, after, sentence in (
+        (POLICY, {"policy": {"Statement": [deny]}}, {"policy": {"Statement": []}}, "no longer den"),
+        (
+            "aws:s3/bucketPolicy:BucketPolicy",
+            {"policy": {"Statement": [allow]}},
+            {"policy": {"Statement": [{**allow, "Principal": "arn:c"}]}},
+            "or who has it",
+        ),
+        (
+            "gcp:projects/iAMBinding:IAMBinding",
+            {"role": "roles/viewer", "members": ["user:a"]},
+            {"role": "roles/viewer", "members": ["user:a", "user:b"]},
+            "ask rights: gives user:b roles/viewer",
+        ),
+    ):
+        texts = said([planned(type_, before)], [planned(type_, after)])
+        assert any(sentence in text for text in texts), (sentence, texts)
+
+
+def test_settings_that_lose_something_are_told() -> None:
+    def claim(**rule: Any) -> dict[str, Any]:
+        names = [{"name": "a", "namespace": n, "retention": None} for n in ("x", "y")]
+        return {"checkpoints": [names[0], {**names[1], "retention": rule or None}]}
+
+    def pool(**more: Any) -> dict[str, Any]:
+        return {"pools": [{"name": "p", **more}]}
+
+    bought = {"kind": "capacity-block", "id": "cr-1"}
+    for before, after, sentence in (
+        (claim(), claim(days=2, keep=1, delete=True), "ask data: deletes checkpoints every night"),
+        (claim(), claim(days=2, keep=1, delete=False), ""),
+        (claim(days=9, delete=True), claim(days=2, delete=True), "ask data: deletes more"),
+        ({"ready_timeout_seconds": 600}, {"ready_timeout_seconds": 60}, "ask jobs: a gang whose"),
+        ({"ready_timeout_seconds": 60}, {"ready_timeout_seconds": 600}, ""),
+        ({"requeue": {"limit": None}}, {"requeue": {"limit": 1}}, "ask jobs: a gang that did not"),
+        (
+            pool(schedulable={"cpu": 8}),
+            pool(schedulable={"cpu": 9}),
+            "ask quota: jobs are promised",
+        ),
+        (pool(purchase=bought), pool(purchase={"kind": "on-demand"}), "refuse capacity: the capac"),
+        (pool(capacity={"kind": "on-demand"}), pool(capacity={"kind": "spot"}), "ask jobs: machin"),
+        ({"gate": {"lossless": None}}, {"gate": {"lossless": False}}, "ask guards: nodes need not"),
+        ({"gate": {"image": "a"}}, {"gate": {"image": None}}, ""),
+    ):
+        texts = [f"{r.level} {r.loss}: {r.what}" for _, r in settings(before, after)]
+        assert any(sentence in text for text in texts) if sentence else not texts, (after, texts)
 
 
 def test_lost_options_are_told() -> None:

@@ -1,0 +1,187 @@
+"""Settings of a stack whose change loses something that no single resource shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from railhead.review.judged import Judged
+from railhead.review.model import Level, Loss
+from railhead.review.rows import less, more, parts, short
+
+_PAID = ("capacity-block", "reservation", "reservation-group")
+_TAKEN_BACK = ("flex-start", "spot")
+
+
+def _off(was: Any, now: Any) -> bool:
+    return was != now and (now is False or now == "none")
+
+
+def _on(was: Any, now: Any) -> bool:
+    return was is not True and now is True
+
+
+def _sooner(was: Any, now: Any) -> bool:
+    """Return whether a limit came or fell; None is no limit."""
+    return now is not None and (was is None or now < was)
+
+
+def _deletes(_: Any, now: Any) -> bool:
+    return isinstance(now, Mapping) and bool(now.get("delete"))
+
+
+def _other(was: Any, now: Any) -> bool:
+    return was is not None and was != now
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A field, as a pattern of its path, and what its change means when ``when`` holds."""
+
+    path: str
+    when: Callable[[Any, Any], bool]
+    level: Level
+    loss: Loss
+    says: str
+    who: str = ""
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "ready_timeout_seconds",
+        less,
+        "ask",
+        "jobs",
+        "a gang whose pods do not all run after {now} s, in place of {was} s, is stopped and waits "
+        "again: the first pull of a large image takes longer on a new node",
+        "whose job comes first to a new node",
+    ),
+    Setting(
+        "requeue.limit",
+        _sooner,
+        "ask",
+        "jobs",
+        "a gang that did not start {now} times is not tried again until a person reactivates it",
+        "whose job waits for a node or an image",
+    ),
+    Setting(
+        "runtimes*.restarts.gang",
+        less,
+        "ask",
+        "jobs",
+        "a run ends for good after {now} failures, in place of {was}",
+        "long runs",
+    ),
+    Setting("finished_days", _sooner, "ask", "jobs", "finished jobs' pods go after {now} days"),
+    Setting(
+        "checkpoints*.retention",
+        _deletes,
+        "ask",
+        "data",
+        "deletes checkpoints every night: {now}",
+        "who resumes from an older one",
+    ),
+    Setting(
+        "checkpoints*.retention.delete",
+        _on,
+        "ask",
+        "data",
+        "deletes checkpoints every night, and no longer only lists them",
+        "who resumes from an older one",
+    ),
+    Setting(
+        "checkpoints*.retention.[dk]*",
+        less,
+        "ask",
+        "data",
+        "deletes more checkpoints: {now} in place of {was}",
+        "who resumes from an older one",
+    ),
+    Setting(
+        "queueing.end_lost_pods",
+        _on,
+        "ask",
+        "data",
+        "a node that is cut off may write checkpoints beside the gang that took its place",
+        "runs that overwrite their checkpoint in place",
+    ),
+    Setting(
+        "pools*.schedulable*",
+        more,
+        "ask",
+        "quota",
+        "jobs are promised {now} of each node, in place of {was}: where nodes have less, gangs are "
+        "admitted and never start (`railhead config verify` compares)",
+        "everyone who waits behind them",
+    ),
+    Setting(
+        "pools*.kind",
+        lambda was, now: was in _PAID and now != was,
+        "refuse",
+        "capacity",
+        "the {was} is not used any more, and is paid for",
+        "who pays",
+    ),
+    Setting(
+        "pools*.kind",
+        lambda _, now: now in _TAKEN_BACK,
+        "ask",
+        "jobs",
+        "machines are {now}: the cloud takes them back at any time, with the jobs on them",
+        "every job there",
+    ),
+    Setting(
+        "pools*.purchase.id",
+        _other,
+        "ask",
+        "capacity",
+        "{was} is not used any more: is it let go?",
+        "who pays",
+    ),
+    Setting(
+        "pools*.capacity.name",
+        _other,
+        "ask",
+        "capacity",
+        "{was} is not used any more: is it let go?",
+        "who pays",
+    ),
+    Setting(
+        "gate.*",
+        _off,
+        "ask",
+        "guards",
+        "nodes need not prove it any more: jobs run where the fabric is slow or lost",
+        "slow jobs",
+    ),
+    Setting(
+        "gpu_operator.dcgm_exporter",
+        _off,
+        "ask",
+        "guards",
+        "errors and throttling of GPUs are not measured any more: no alert speaks of them",
+        "nobody, until a run dies of it",
+    ),
+    Setting(
+        "watching.sources",
+        lambda was, now: bool(set(was or ()) - set(now or ())),
+        "ask",
+        "guards",
+        "alerts that need what is no longer scraped are left out: {was} -> {now}",
+        "nobody, until it would have warned",
+    ),
+    Setting("gpu_operator.mig", _other, "ask", "jobs", "GPUs are partitioned: {was} -> {now}"),
+)
+
+
+def settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[str, Judged]]:
+    """Yield (path, verdict) on what a stack says otherwise, by its file or by another default."""
+    for key in sorted({*before, *after}):
+        for path, was, now in parts(key, before.get(key), after.get(key)):
+            for row in SETTINGS:
+                if fnmatchcase(path, row.path) and row.when(was, now):
+                    text = row.says.format(was=short(was), now=short(now))
+                    yield path, Judged(row.level, row.loss, text, row.who)
+                    break
