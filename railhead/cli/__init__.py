@@ -26,6 +26,7 @@ from railhead.cli.state import state
 from railhead.cli.upgrade import upgrade
 from railhead.launch import after as after_cli
 from railhead.launch import cli as launch_cli
+from railhead.launch import dev as dev_cli
 from railhead.launch import starting as starting_cli
 from railhead.preflight.cli import preflight
 from railhead.storage.cli import storage
@@ -81,6 +82,7 @@ def root(
 launch_cli.register(app)
 starting_cli.register(app)
 after_cli.register(app)
+dev_cli.register(app)
 app.command()(diagnose)
 app.command()(completion)
 app.command()(doctor)

@@ -364,8 +364,12 @@ def restart(
                 cli.follow_to_the_end(cluster, made)
 
 
-def _kubectl(cluster: Cluster, *words: str) -> None:
-    """Become kubectl: streams are its trade. The words are a list, and no shell reads them."""
+def kubectl_words(cluster: Cluster, *words: str) -> list[str]:
+    """Return the words that run kubectl on this cluster, its path first; no shell reads them.
+
+    Raises:
+        PrerequisiteError: there is no kubectl.
+    """
     kubectl = shutil.which("kubectl")
     if kubectl is None:
         raise PrerequisiteError(
@@ -375,10 +379,22 @@ def _kubectl(cluster: Cluster, *words: str) -> None:
     target = cluster.target
     where = ["--kubeconfig", str(target.kubeconfig)] if target.kubeconfig else []
     where += ["--context", target.context] if target.context else []
-    os.execv(kubectl, [kubectl, *where, *words])  # noqa: S606 - no shell, and a list of words
+    return [kubectl, *where, *words]
 
 
-def _running(state: JobState, node: int) -> Node:
+def _kubectl(cluster: Cluster, *words: str) -> None:
+    """Become kubectl: streams are its trade."""
+    command = kubectl_words(cluster, *words)
+    os.execv(command[0], command)  # noqa: S606 - no shell, and a list of words
+
+
+def running_node(state: JobState, node: int) -> Node:
+    """Return a node of a job, whose container runs.
+
+    Raises:
+        PrerequisiteError: it does not run.
+        NotFoundError: the job has no such node now.
+    """
     for item in state.nodes:
         if item.index == node:
             if item.started and not item.ended:
@@ -415,13 +431,28 @@ def execute(
 
     with connected(kubeconfig, context, lab) as cluster:
         _, state = found(cluster, namespaces_of(cluster, namespace), name)
-        pod = _running(state, node)
+        pod = running_node(state, node)
         terminal = ["-i", "-t"] if sys.stdin.isatty() and sys.stdout.isatty() else []
         container = container_of(cluster, state.runtime)
         _kubectl(
             cluster, "-n", state.namespace, "exec", *terminal, pod.pod, "-c", container, "--",
             *command,
         )  # fmt: skip
+
+
+def check_ports(ports: Sequence[str]) -> None:
+    """Check that ports are written as kubectl reads them.
+
+    Raises:
+        InputError: one is not.
+    """
+    for port in ports:
+        parts = port.split(":")
+        if len(parts) > 2 or not all(p.isdigit() and 0 < int(p) < 65536 for p in parts):
+            raise InputError(
+                f"{port}: not a port; allowed: REMOTE or LOCAL:REMOTE, from 1 to 65535",
+                remedy="such as 6006, or 8080:6006",
+            )
 
 
 def port_forward(
@@ -441,16 +472,10 @@ def port_forward(
 
     Exits with kubectl's own code; 5 when there is no such job or node.
     """
-    for port in ports:
-        parts = port.split(":")
-        if len(parts) > 2 or not all(p.isdigit() and 0 < int(p) < 65536 for p in parts):
-            raise InputError(
-                f"{port}: not a port; allowed: REMOTE or LOCAL:REMOTE, from 1 to 65535",
-                remedy="such as 6006, or 8080:6006",
-            )
+    check_ports(ports)
     with connected(kubeconfig, context, lab) as cluster:
         _, state = found(cluster, namespaces_of(cluster, namespace), name)
-        pod = _running(state, node)
+        pod = running_node(state, node)
         _kubectl(cluster, "-n", state.namespace, "port-forward", f"pod/{pod.pod}", *ports)
 
 

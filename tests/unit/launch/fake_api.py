@@ -38,6 +38,8 @@ class Api:
     asked: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     on_create: Callable[[str, Object], None] = lambda path, body: None
+    # What every review of access answers.
+    allowed: bool = True
     # A foreground delete waits for pods; these paths stay until they are popped.
     reluctant: set[str] = field(default_factory=set)
     port: int = 0
@@ -186,6 +188,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _post(self, path: str, params: dict[str, str], body: Object) -> None:
         if path.endswith("/selfsubjectreviews"):
             self._send(201, body | {"status": {"userInfo": {"username": "ada"}}})
+            return
+        if path.endswith("/selfsubjectaccessreviews"):
+            self._send(201, body | {"status": {"allowed": self.api.allowed}})
             return
         key = f"{path}/{body['metadata']['name']}"
         if key in self.api.objects:

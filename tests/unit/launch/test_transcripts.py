@@ -430,7 +430,7 @@ def test_unreadable_objects_are_reported(
 
 COMMANDS = (
     *("launch", "status", "logs", "cancel", "wait", "list", "describe", "top", "restart"),
-    *("exec", "port-forward", "run", "init"),
+    *("exec", "port-forward", "run", "init", "dev"),
 )
 
 

@@ -1,0 +1,418 @@
+"""`railhead dev`: a job that holds its pods open, and a terminal in one of them."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from railhead.base.errors import InputError, RailheadError, RefusedError
+from railhead.base.names import TRAINER_JOB
+from railhead.base.options import Context, Json, Kubeconfig, Lab, grouped
+from railhead.launch.after import NodeIndex, check_ports, kubectl_words, running_node
+from railhead.launch.console import (
+    Progress,
+    connected,
+    dump,
+    found,
+    namespaces_of,
+    say,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from railhead.kube.client import Cluster, Object
+    from railhead.kube.jobs import JobState
+
+IDLE, MOST = "1h", "8h"
+#: A fixed text: the seconds and the command are its arguments. It ends once no other process has
+#: been in its container for so long: no shell, no command, nothing that one of them has started.
+#: Other pods stay as long as the first one's name resolves, which it does until that has ended
+#: (kubernetes, staging/src/k8s.io/endpointslice/util/controller_utils.go, ShouldPodBeInEndpoints).
+HOLD = f"""\
+trap 'exit 143' TERM
+idle=$1
+shift
+if [ $# -gt 0 ]; then "$@" & fi
+quiet=0
+while [ $quiet -lt $idle ]; do
+  sleep 10 &
+  wait $!
+  quiet=$((quiet + 10))
+  for process in /proc/[0-9]*; do
+    if [ $process != /proc/$$ ]; then quiet=0; fi
+  done
+  if [ "$JOB_COMPLETION_INDEX" != 0 ] &&
+    getent hosts "$RAILHEAD_JOB-{TRAINER_JOB}-0-0.$RAILHEAD_JOB" >/dev/null
+  then quiet=0; fi
+done
+echo "railhead: nothing has run here for $idle s"
+"""
+#: Bash where the image has it.
+SHELL = ("sh", "-c", "command -v bash >/dev/null && exec bash; exec sh")
+#: Fields of a job file that say how its own command runs.
+_OF_ITS_COMMAND = {"command", "verify", "min_nodes", "restarts", "sizing"}
+_COMMAND = "railhead.command"
+
+
+class _Dashes(TyperCommand):
+    """A command line whose words after ``--`` are a command, however many stand before it."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        at = args.index("--") if "--" in args else len(args)
+        ctx.meta[_COMMAND] = args[at + 1 :]
+        return super().parse_args(ctx, args[:at])
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "[-- COMMAND...]"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The options of `railhead dev` that make a job; one that runs takes none of them."""
+
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="Its name; else made up.")
+    ] = None
+    image: Annotated[
+        str | None, typer.Option("--image", metavar="IMAGE", help="Else the runtime's.")
+    ] = None
+    nodes: Annotated[
+        int | None, typer.Option("--nodes", metavar="N", help="Else the file's, or 1.")
+    ] = None
+    gpus: Annotated[
+        int | None, typer.Option("--gpus", metavar="N", help="GPUs on each; else the runtime's.")
+    ] = None
+    queue: Annotated[
+        str | None, typer.Option("--queue", metavar="NAME", help="Else the first of the pool.")
+    ] = None
+    files: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--files", metavar="PATH", help="A file or folder for /workspace. Repeatable."
+        ),
+    ] = None
+    sets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="FIELD=VALUE", help="Any other field of a job file. Repeatable."
+        ),
+    ] = None
+    idle: Annotated[
+        str | None,
+        typer.Option("--idle", metavar="TIME", help=f"End after so long without use ({IDLE})."),
+    ] = None
+    most: Annotated[
+        str | None,
+        typer.Option("--for", metavar="TIME", help=f"End after so long in any case ({MOST})."),
+    ] = None
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Run all checks and print the objects; create nothing."),
+    ] = False
+
+    def given(self) -> list[str]:
+        """Return the names of the options that are given."""
+        return [item.name for item in fields(self) if getattr(self, item.name) != item.default]
+
+    def values(self, file: Path | None, command: Sequence[str]) -> dict[str, Any]:
+        """Return the fields of the job: those of its job file, these, and what holds it open.
+
+        Args:
+            file: its job file, if there is one; paths of files are relative to it.
+            command: the words that run beside the shells.
+
+        Raises:
+            InputError: the file, a time or a field is not as it must be.
+        """
+        from railhead.launch.job import override_values, read_job
+
+        read: dict[str, Any] = {"nodes": 1}
+        if file is not None:
+            job, _ = read_job(file)
+            read = job.model_dump(exclude_unset=True, exclude=_OF_ITS_COMMAND)
+        folder = file.parent if file else Path()
+        own = {
+            "name": self.name or f"dev-{secrets.token_hex(3)}",
+            "image": self.image,
+            "nodes": self.nodes,
+            "gpus_per_node": self.gpus,
+            "queue": self.queue,
+            "files": [
+                *read.get("files", ()),
+                *(os.path.relpath(f, folder) for f in self.files or ()),
+            ],
+            "timeout": self.most or MOST,
+            "command": [
+                "sh",
+                "-c",
+                HOLD,
+                "railhead-dev",
+                str(_seconds(self.idle or IDLE)),
+                *command,
+            ],
+            # Each node may train alone here, and every process but the one above is someone's.
+            "launcher": "none",
+            "logs": "bare",
+        }
+        values = read | {name: value for name, value in own.items() if value is not None}
+        if mistakes := override_values(values, self.sets or ()):
+            raise InputError("; ".join(mistakes), remedy="such as --set runtime=torch")
+        return values
+
+
+def _seconds(text: str) -> int:
+    from railhead.launch.job import seconds
+
+    try:
+        return seconds(text)
+    except ValueError as error:
+        raise InputError(
+            f"--idle {text}: not a time; allowed: {error}", remedy=f"--idle {IDLE}"
+        ) from None
+
+
+@grouped
+def dev(
+    invoked: typer.Context,
+    options: Options,
+    what: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="JOB.yaml|NAME",
+            help="A job file whose fields to take, or the name of a job that runs.",
+        ),
+    ] = None,
+    ports: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--port",
+            metavar="[LOCAL:]REMOTE",
+            help="Bring a port here while the shell lasts. Repeatable.",
+        ),
+    ] = None,
+    node: NodeIndex = 0,
+    attach: Annotated[
+        bool, typer.Option("--attach/--no-attach", help="Open a shell once it runs.")
+    ] = True,
+    namespace: Annotated[
+        str | None,
+        typer.Option("--namespace", "-n", metavar="NAME", help="Of the queue, or of the job."),
+    ] = None,
+    as_json: Json = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    lab: Lab = None,
+) -> None:
+    """Open a shell in a pod of the cluster, as a job that is queued and charged like any other.
+
+    COMMAND, such as a notebook server, runs beside the shells. The job stays when a shell is left.
+    It ends once neither a shell nor anything else has run in it for --idle, and after --for in any
+    case. `railhead dev NAME` opens another shell, `railhead cancel NAME` ends the job.
+
+    Example: [bold]railhead dev --gpus 1 --port 8888 --idle 30m[/bold]
+
+    Exits as `railhead launch` does until the shell is open, then with the shell's own code; with
+    --no-attach 0 once the job runs.
+    """
+    command = invoked.meta[_COMMAND]
+    _check(options, what, command, ports=ports or (), attach=attach, as_json=as_json)
+    file = Path(what) if what is not None and _is_file(what) else None
+    values = options.values(file, command) if file or what is None else None
+    if values and namespace:
+        values["namespace"] = namespace
+    with connected(kubeconfig, context, lab) as cluster:
+        if attach and not options.dry_run:
+            # Before anything is created or waited for.
+            kubectl_words(cluster)
+        if values is not None:
+            job = _submit(cluster, options, values, file, attach=attach, as_json=as_json)
+        else:
+            job, _ = found(cluster, namespaces_of(cluster, namespace), str(what))
+        if job is None:
+            return
+        state = _until_it_runs(cluster, job)
+        if as_json:
+            dump(state.to_json())
+        code = _enter(cluster, state, node, ports or (), attach=attach)
+    raise typer.Exit(code)
+
+
+def _is_file(what: str) -> bool:
+    return Path(what).suffix in (".yaml", ".yml")
+
+
+def _check(
+    options: Options,
+    what: str | None,
+    command: Sequence[str],
+    *,
+    ports: Sequence[str],
+    attach: bool,
+    as_json: bool,
+) -> None:
+    """Refuse options that exclude each other.
+
+    Raises:
+        InputError: with the options.
+    """
+    check_ports(ports)
+    given = [*options.given(), *(["a command"] if command else [])]
+    if what is not None and not _is_file(what) and given:
+        raise InputError(
+            f"{what}: a job that runs takes no {', '.join(given)}",
+            remedy=f"`railhead dev {what}` opens a shell in it; name a .yaml file for a new job",
+        )
+    if as_json and attach and not options.dry_run:
+        raise InputError(
+            "--json: standard output is the shell's", remedy="add --no-attach, or leave it out"
+        )
+    if ports and not attach:
+        raise InputError(
+            "--port: no shell is open whose end would end it",
+            remedy="leave it out, and use `railhead port-forward NAME PORT`",
+        )
+
+
+def _submit(
+    cluster: Cluster,
+    options: Options,
+    values: dict[str, Any],
+    file: Path | None,
+    *,
+    attach: bool,
+    as_json: bool,
+) -> Object | None:
+    """Check and create the job, as `railhead launch` does; None for a dry run.
+
+    Raises:
+        InputError: the job asks for what this cluster does not have.
+        RefusedError: a check, or the cluster, says no.
+    """
+    from railhead.kube.published import read_contract
+    from railhead.launch import cli
+    from railhead.launch.job import job_of
+    from railhead.launch.plan import make_plan
+
+    contract = read_contract(cluster)
+    if options.most is None and "timeout" in contract.unsaid:
+        say(f"note: only --idle ends it: {contract.unsaid['timeout']}")
+        del values["timeout"]
+    folder, where = (file.parent, str(file)) if file else (Path(), "the command line")
+    job, payloads = job_of(values, folder=folder, where=where)
+    plan = make_plan(job, payloads, contract)
+    if plan.command != job.command:
+        raise InputError(
+            f"runtime: {plan.runtime!r} starts processes of its own: {' '.join(plan.command[:2])}",
+            remedy="--set runtime=NAME, of one that runs a command as it is, such as torch or raw",
+        )
+    if attach and not options.dry_run:
+        _check_entry(cluster, plan.namespace)
+    dry = options.dry_run
+    cli.launch_plan(cluster, plan, contract, dry_run=dry, as_json=as_json and dry)
+    if dry:
+        return None
+    ends = f", and {job.timeout} after it began in any case" if job.timeout else ""
+    say(f"it ends by itself {options.idle or IDLE} after its last use{ends}")
+    return found(cluster, (plan.namespace,), plan.name)[0]
+
+
+def _check_entry(cluster: Cluster, namespace: str) -> None:
+    """Check that the user may open a shell there, before the job waits for its quota.
+
+    Raises:
+        RefusedError: RBAC does not let them.
+    """
+    attributes = {
+        "resource": "pods",
+        "subresource": "exec",
+        "verb": "create",
+        "namespace": namespace,
+    }
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    answer = cluster.create(path, {"spec": {"resourceAttributes": attributes}})
+    if not answer["status"]["allowed"]:
+        raise RefusedError(
+            f"namespace {namespace}: you may not open a shell in its pods (pods/exec)",
+            remedy="ask the platform team, whose stack says who may (`access.exec`); nothing was "
+            "created",
+        )
+
+
+def _until_it_runs(cluster: Cluster, job: Object) -> JobState:
+    """Show the job's phases, with the reasons, until all of its pods run.
+
+    Raises:
+        RailheadError: it ended, or is gone, or nothing will start it.
+    """
+    from railhead.kube.jobs import Phase
+    from railhead.launch import submit
+
+    name = job["metadata"]["name"]
+    progress, last = Progress(name=name), None
+    try:
+        for last in submit.watch(cluster, job):
+            progress.changed(last)
+            if last.phase is Phase.RUNNING:
+                return last
+            if last.phase is Phase.SUSPENDED:
+                break
+    except KeyboardInterrupt:
+        say(f"{name} goes on; `railhead dev {name}` comes back, `railhead cancel {name}` ends it")
+        raise
+    finally:
+        progress.close()
+    reason = f"is {last.phase.value}: {last.detail}".rstrip(": ") if last else "was deleted"
+    raise RailheadError(
+        f"{name} {reason}",
+        remedy=f"`railhead describe {name}` says what happened; begin another with `railhead dev`",
+    )
+
+
+def _enter(
+    cluster: Cluster, state: JobState, node: int, ports: Sequence[str], *, attach: bool
+) -> int:
+    """Say how to reach the pod, and open a shell in it; return the shell's exit code."""
+    from railhead.kube.published import container_of
+
+    pod, container = running_node(state, node).pod, container_of(cluster, state.runtime)
+    name, where = state.name, ("-n", state.namespace)
+    say(f"files: kubectl -n {state.namespace} cp FILE {pod}:/tmp/ -c {container}")
+    say(
+        f"VS Code: in the Kubernetes view, namespace {state.namespace}, right-click container "
+        f"{container} of pod {pod}, `Attach Visual Studio Code`"
+    )
+    for port in ports:
+        local, _, remote = port.rpartition(":")
+        say(f"port {remote} of the pod is localhost:{local or remote} while the shell is open")
+    say(f"`railhead dev {name}` opens another shell, `railhead cancel {name}` ends the job")
+    if not attach:
+        return 0
+    terminal = ["-t"] if sys.stdin.isatty() and sys.stdout.isatty() else []
+    shell = kubectl_words(
+        cluster, *where, "exec", "-i", *terminal, pod, "-c", container, "--", *SHELL
+    )
+    forward = kubectl_words(cluster, *where, "port-forward", f"pod/{pod}", *ports)
+    # It prints a line for each connection, which would go into the shell's screen.
+    forwarding = subprocess.Popen(forward, stdout=subprocess.DEVNULL) if ports else None
+    try:
+        code = subprocess.call(shell)
+    finally:
+        if forwarding is not None:
+            forwarding.terminate()
+            forwarding.wait()
+    say(f"{name} goes on: `railhead dev {name}` comes back, `railhead cancel {name}` ends it")
+    return code
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the root application."""
+    app.command(cls=_Dashes)(dev)

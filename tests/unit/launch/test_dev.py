@@ -1,0 +1,279 @@
+"""`railhead dev`: the job it makes, what it says to kubectl, and when the job ends by itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from railhead import cli
+from railhead.base.errors import ExitCode
+from railhead.launch.dev import HOLD, SHELL
+from tests.unit.launch import world
+from tests.unit.launch.conftest import CONTRACT, publish
+from tests.unit.launch.fake_api import Api
+
+
+@pytest.fixture
+def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Words that kubectl got, in order; its shell exits with 3."""
+    program = tmp_path / "bin" / "kubectl"
+    program.parent.mkdir()
+    program.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
+    called: list[list[str]] = []
+
+    class Forwarding:
+        def __init__(self, words: list[str], stdout: int) -> None:
+            called.append(words[1:])
+
+        def terminate(self) -> None:
+            called.append(["terminated"])
+
+        def wait(self) -> None:
+            called.append(["waited for"])
+
+    def call(words: list[str]) -> int:
+        assert words[0] == str(program)
+        called.append(words[1:])
+        return 3
+
+    monkeypatch.setattr(subprocess, "Popen", Forwarding)
+    monkeypatch.setattr(subprocess, "call", call)
+    return called
+
+
+@pytest.fixture
+def admitting(api: Api) -> Api:
+    """The same cluster, where whatever is submitted runs at once."""
+
+    def begin(path: str, body: Any) -> None:
+        if path.startswith(world.JOBS):
+            world.admit(api, body)
+
+    api.on_create = begin
+    return api
+
+
+@pytest.fixture
+def dry(kubeconfig: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., list[Any]]:
+    """Return the objects of a dry run."""
+
+    def call(*words: object) -> list[Any]:
+        given = ["dev", "--dry-run", "--kubeconfig", str(kubeconfig), *map(str, words)]
+        code = cli.run(given)
+        printed = capsys.readouterr()
+        assert code == 0, printed.err
+        return list(yaml.safe_load_all(printed.out))
+
+    return call
+
+
+# -- the job ------------------------------------------------------------------------------------
+
+
+def test_the_job_holds_its_pod_open(dry: Any) -> None:
+    (made,) = dry("--name", "mine", "--gpus", "2", "--idle", "30m", "--", "jupyter", "lab", "-y")
+    trainer, labels = made["spec"]["trainer"], made["metadata"]["labels"]
+    # As the kubelet leaves them.
+    words = [word.replace("$$", "$") for word in [*trainer["command"], *trainer["args"]]]
+    assert words == ["sh", "-c", HOLD, "railhead-dev", "1800", "jupyter", "lab", "-y"]
+    assert trainer["numNodes"] == 1
+    assert trainer["resourcesPerNode"]["requests"]["nvidia.com/gpu"] == "2"
+    assert {"name": "RAILHEAD_LAUNCHER", "value": "none"} in trainer["env"]
+    assert labels["kueue.x-k8s.io/queue-name"] == "training"
+    assert labels["kueue.x-k8s.io/max-exec-time-seconds"] == str(8 * 3600)
+    assert labels["railhead.dev/launcher"] == "own"
+
+
+def test_a_job_file_gives_its_fields(dry: Any, job_file: Path) -> None:
+    with job_file.open("a") as file:
+        file.write("verify: true\nlauncher: own\ntimeout: 2d\n")
+    (job_file.parent / "more.py").touch()
+    files, made = dry(
+        job_file, "--files", job_file.parent / "more.py", "--set", "env.LR=1", "--for", "3h"
+    )
+    assert set(files["data"]) == {"train.py", "more.py"}
+    trainer = made["spec"]["trainer"]
+    assert made["metadata"]["name"].startswith("dev-")
+    assert (trainer["numNodes"], trainer["numProcPerNode"]) == (2, 2)
+    assert [*trainer["command"], *trainer["args"]][-2:] == ["railhead-dev", "3600"]
+    assert {"EPOCHS": "10", "LR": "1"}.items() <= {
+        entry["name"]: entry.get("value") for entry in trainer["env"]
+    }.items()
+    assert made["metadata"]["labels"]["kueue.x-k8s.io/max-exec-time-seconds"] == str(3 * 3600)
+
+
+def test_a_scheduler_without_a_limit_of_time_leaves_idleness(api: Api, run: Any) -> None:
+    reason = "nothing ends a TrainJob after a time"
+    publish(api, CONTRACT.model_copy(update={"unsaid": {"timeout": reason}}))
+    code, out, err = run("dev", "--dry-run")
+    assert code == 0, err
+    assert f"note: only --idle ends it: {reason}" in err
+    assert "max-exec-time" not in out
+    assert run("dev", "--dry-run", "--for", "1h")[0] == ExitCode.BAD_INPUT
+
+
+# -- the shell ----------------------------------------------------------------------------------
+
+
+def test_a_shell_is_opened_once_it_runs(admitting: Api, run: Any, kubectl: Any) -> None:
+    code, out, err = run("dev", "--name", "mine", "--port", "8080:8888", "--port", "6006")
+    assert (code, out) == (3, "")
+    pod = "mine-node-0-0-abcde"
+    forward, shell, *rest = kubectl
+    assert forward[2:] == ["-n", "training", "port-forward", f"pod/{pod}", "8080:8888", "6006"]
+    assert shell[2:] == ["-n", "training", "exec", "-i", pod, "-c", "node", "--", *SHELL]
+    assert rest == [["terminated"], ["waited for"]]
+    for text in (
+        "it ends by itself 1h after its last use, and 8h after it began in any case",
+        f"files: kubectl -n training cp FILE {pod}:/tmp/ -c node",
+        f"container node of pod {pod}, `Attach Visual Studio Code`",
+        "port 8888 of the pod is localhost:8080 while the shell is open",
+        "port 6006 of the pod is localhost:6006 while the shell is open",
+        "mine goes on: `railhead dev mine` comes back, `railhead cancel mine` ends it",
+    ):
+        assert text in err
+
+
+def test_a_terminal_here_is_one_there(
+    api: Api, run: Any, kubectl: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.admit(api, world.job(api, "demo"))
+    for name in ("stdin", "stdout"):
+        monkeypatch.setattr(getattr(sys, name), "isatty", lambda: True)
+    assert run("dev", "demo", "--node", "1")[0] == 3
+    assert kubectl[0][4:8] == ["exec", "-i", "-t", "demo-node-0-1-abcde"]
+
+
+def test_a_script_gets_the_job_and_no_shell(admitting: Api, run: Any, kubectl: Any) -> None:
+    code, out, _ = run("dev", "--name", "mine", "--no-attach", "--json")
+    assert (code, json.loads(out)["phase"], kubectl) == (0, "running", [])
+
+
+def test_a_job_that_has_ended_has_no_shell(api: Api, run: Any, kubectl: Any) -> None:
+    owner = world.job(api, "demo")
+    world.admit(api, owner)
+    world.end(api, owner)
+    code, _, err = run("dev", "demo")
+    assert (code, kubectl) == (ExitCode.FAILED, [])
+    assert "error: demo is completed" in err
+
+
+def test_who_may_open_no_shell_gets_no_job(api: Api, run: Any, kubectl: Any) -> None:
+    api.allowed = False
+    code, _, err = run("dev", "--name", "mine")
+    assert code == ExitCode.REFUSED
+    assert "you may not open a shell in its pods (pods/exec)" in err
+    assert f"{world.JOBS}/mine" not in api.objects
+    # Without a shell it is a job like any other.
+    assert run("dev", "--dry-run")[0] == 0
+
+
+def test_what_contradicts_itself_is_refused(
+    api: Api, run: Any, kubectl: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.admit(api, world.job(api, "demo"))
+    for words, text in (
+        (("demo", "--gpus", "1", "--idle", "1h"), "demo: a job that runs takes no gpus, idle"),
+        (("--json",), "--json: standard output is the shell's"),
+        (("--no-attach", "--port", "1"), "--port: no shell is open"),
+        (("--port", "x"), "x: not a port"),
+        (("--idle", "soon"), "--idle soon: not a time; allowed: a duration"),
+        (("--for", "soon"), "timeout: 'soon' is not allowed"),
+        (("--set", "command=x"), "--set 'command=x'"),
+        (("--image", "A b"), "image: 'A b' is not allowed"),
+        (("missing.yaml",), "missing.yaml"),
+    ):
+        code, _, err = run("dev", *words)
+        assert code == ExitCode.BAD_INPUT, words
+        assert text in err, words
+    assert run("dev", "dmeo")[0] == ExitCode.NOT_FOUND
+    assert not kubectl
+    monkeypatch.setenv("PATH", "")
+    assert run("dev", "--name", "mine")[0] == ExitCode.MISSING_PREREQUISITE
+    assert f"{world.JOBS}/mine" not in api.objects
+
+
+# -- its end ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Run what holds a pod open on a folder of processes, five hundred times as fast."""
+    (tmp_path / "proc").mkdir()
+    begun: list[subprocess.Popen[str]] = []
+
+    def hold(*command: str, index: int = 0) -> subprocess.Popen[str]:
+        text = HOLD.replace("/proc", f"{tmp_path}/proc").replace("sleep 10", "sleep 0.02")
+        process = subprocess.Popen(
+            ["sh", "-c", text, "railhead-dev", "30", *command],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={
+                "PATH": f"{tmp_path}:{os.environ['PATH']}",
+                "RAILHEAD_JOB": "demo",
+                "JOB_COMPLETION_INDEX": str(index),
+            },
+        )
+        begun.append(process)
+        (tmp_path / "proc" / str(process.pid)).mkdir()
+        return process
+
+    yield hold
+    for process in begun:
+        process.kill()
+        process.wait()
+
+
+def stays(process: subprocess.Popen[str]) -> bool:
+    """Return whether it is there after far longer than it stays unused."""
+    time.sleep(0.4)
+    return process.poll() is None
+
+
+@pytest.mark.slow
+def test_it_ends_once_nothing_else_has_run(held: Any, tmp_path: Path) -> None:
+    other = tmp_path / "proc" / "999999999"
+    other.mkdir()
+    process = held()
+    assert stays(process)
+    other.rmdir()
+    out, _ = process.communicate(timeout=10)
+    assert (process.returncode, out) == (0, "railhead: nothing has run here for 30 s\n")
+
+
+@pytest.mark.slow
+def test_other_nodes_end_after_the_first(held: Any, tmp_path: Path) -> None:
+    resolver = tmp_path / "getent"
+    resolver.write_text('#!/bin/sh\n[ "$*" = "hosts demo-node-0-0.demo" ]\n')
+    resolver.chmod(0o755)
+    process = held(index=1)
+    assert stays(process)
+    resolver.write_text("#!/bin/sh\nexit 2\n")
+    assert process.wait(timeout=10) == 0
+
+
+@pytest.mark.slow
+def test_its_command_runs_beside_it(held: Any, tmp_path: Path) -> None:
+    process = held("echo", "$HOME; *")
+    out, _ = process.communicate(timeout=10)
+    assert out.splitlines()[0] == "$HOME; *"
+
+
+@pytest.mark.slow
+def test_a_deleted_pod_goes_at_once_and_is_no_success(held: Any, tmp_path: Path) -> None:
+    (tmp_path / "proc" / "999999999").mkdir()
+    process = held()
+    assert stays(process)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=5) == 143
