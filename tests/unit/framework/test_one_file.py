@@ -34,6 +34,7 @@ ELSEWHERE = {
     "railhead/launch/starting.py": "examples in help texts and first job files",
     "railhead/launch/cli.py": "examples in help texts",
     "railhead/launch/job": "examples in the words of errors",
+    "railhead/launch/dev.py": "an example in a remedy",
     "railhead/launch/programs": "what proves the fabric before a job's command is PyTorch's",
     "railhead/framework/programs": "what pods run of a framework",
     "railhead/twin/jobs.py": "which shipped example a rehearsal starts",
