@@ -38,6 +38,11 @@ _GUARDING = frozenset(
     {"Deployment", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
 )
 
+# AKS' own controller, and the labels of the namespaces that it takes from every webhook (Azure/AKS
+# #1771; Azure's FAQ, Admissions Enforcer).
+_ENFORCER = "admissionsenforcer"
+_ENFORCED = frozenset({"control-plane", "kubernetes.azure.com/managedby"})
+
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
@@ -220,6 +225,7 @@ def _object(wanted: Object, namespace: str, api: Api, discovery: Discovery) -> I
     if live is None:
         yield replace(gone(wanted, guard=severity is Severity.GUARD), remedy="")
         return
+    live = _before_aks(live)
     kept = {**live, "kind": wanted["kind"]}
     if ending := leaving(kept):
         yield replace(ending, severity=severity)
@@ -243,6 +249,21 @@ def _object(wanted: Object, namespace: str, api: Api, discovery: Discovery) -> I
             severity=severity, subject=subject(kept), field=where, live=has, remedy=taken_out(kept)
         )
     yield from certificates(kept, namespace)
+
+
+def _before_aks(live: Object) -> Object:
+    """Return webhooks without the namespaces that AKS takes from them; others as they are."""
+    owners = {entry.get("manager") for entry in live["metadata"].get("managedFields") or ()}
+    if _ENFORCER not in owners:
+        return live
+    hooks = []
+    for hook in live.get("webhooks") or ():
+        selector = dict(hook.get("namespaceSelector") or {})
+        asked = selector.pop("matchExpressions", ())
+        if rest := [row for row in asked if row["key"] not in _ENFORCED]:
+            selector["matchExpressions"] = rest
+        hooks.append({**hook, "namespaceSelector": selector})
+    return {**live, "webhooks": hooks}
 
 
 def _said(made: Object, patched: Object) -> Object:

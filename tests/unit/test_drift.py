@@ -231,6 +231,10 @@ class Live:
             name = "customresourcedefinitions"
             row = {"kind": "CustomResourceDefinition", "name": name, "namespaced": False}
             return {"resources": [row]}
+        if path == "/apis/admissionregistration.k8s.io/v1":
+            name = "validatingwebhookconfigurations"
+            row = {"kind": "ValidatingWebhookConfiguration", "name": name, "namespaced": False}
+            return {"resources": [row]}
         return next(
             (o for o in self.objects if o["metadata"]["name"] == path.rpartition("/")[2]), None
         )
@@ -353,6 +357,29 @@ def test_certificates_of_a_release_are_looked_at() -> None:
     api = Live(served | {"data": {"tls.crt": ""}}, _record({"manifest": json.dumps(served)}))
     (row,) = charts.release(Release(namespace="s", name="kueue"), api, Discovery(api), [])
     assert (row.severity, row.field) == (Severity.GUARD, "data.tls.crt")
+
+
+def test_namespaces_that_aks_takes_from_webhooks_are_no_drift() -> None:
+    head = {"apiVersion": "admissionregistration.k8s.io/v1"}
+    head |= {"kind": "ValidatingWebhookConfiguration"}
+    own = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]}
+    aks = [
+        {"key": "control-plane", "operator": "NotIn", "values": ["true"]},
+        {"key": "kubernetes.azure.com/managedby", "operator": "NotIn", "values": ["aks"]},
+    ]
+    hook = {"clientConfig": {"url": "https://example.com"}}
+    made = [hook | {"namespaceSelector": {"matchExpressions": [own]}}, hook]
+    live = [
+        hook | {"namespaceSelector": {"matchExpressions": [own, *aks]}},
+        hook | {"namespaceSelector": {"matchExpressions": aks}},
+    ]
+    wanted = head | {"metadata": {"name": "kueue"}, "webhooks": made}
+    for manager, drifted in (("admissionsenforcer", False), ("kubectl-edit", True)):
+        metadata = {"name": "kueue", "managedFields": [{"manager": manager}]}
+        there = head | {"metadata": metadata, "webhooks": live}
+        api = Live(there, _record({"manifest": json.dumps(wanted)}))
+        rows = charts.release(Release(namespace="s", name="kueue"), api, Discovery(api), [])
+        assert any("webhooks" in row.field for row in rows) == drifted, manager
 
 
 def test_patch_compares_only_its_part_of_an_object() -> None:
