@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import re
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 import railhead
 from railhead.review.model import Judges
 from railhead.review.sources import Sources
 
+# Words of a workflow that runs the review or the program, has a secret, or may write.
+_SPEAKS = re.compile(
+    r"railhead|pulumi|judges-reviewed|pull_request_target|workflow_run|secrets\.|:\s*write|write-all"
+)
 #: Files by which a pull request is judged, or jobs later, and what they are.
 JUDGES: tuple[tuple[str, str], ...] = (
     ("policies/exempt.py", "the exemptions of the policy pack"),
@@ -45,7 +53,7 @@ def judges(source: Sources, *, allowed: bool) -> Judges:
     changed = []
     for name in source.changed:
         what = next((what for pattern, what in JUDGES if fnmatchcase(name, pattern)), "")
-        if what and not _same_program(source, name):
+        if what and _differs(source, name) and not _apart(source, name):
             changed.append(f"{name}: {what}")
     return Judges(
         commit=source.tip,
@@ -68,12 +76,31 @@ def digest(checkout: Path) -> str:
     return total.hexdigest()
 
 
-def _same_program(source: Sources, name: str) -> bool:
-    """Return whether only comments and docstrings of a Python file differ."""
-    if not name.endswith(".py"):
-        return False
+def _differs(source: Sources, name: str) -> bool:
+    """Return whether more than comments, docstrings and the form of a file differ."""
     before, after = source.text(name, head=False), source.text(name, head=True)
-    return before is not None and after is not None and program(before) == program(after)
+    if before is None or after is None:
+        return True
+    if name.endswith(".py"):
+        return program(before) != program(after)
+    if name.endswith((".yaml", ".yml")):
+        return _content(before) != _content(after)
+    return True
+
+
+def _apart(source: Sources, name: str) -> bool:
+    """Return whether a file is a workflow of GitHub's that can judge, say or sign nothing."""
+    texts = [source.text(name, head=head) or "permissions:" for head in (False, True)]
+    return name.startswith(".github/workflows/") and all(
+        "permissions:" in text and not _SPEAKS.search(text) for text in texts
+    )
+
+
+def _content(text: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
 
 
 def program(text: str) -> str:

@@ -46,13 +46,19 @@ def of_change(source: Sources, file: str, change: Change) -> tuple[Place | None,
         for name, line in planned.frames if planned else ():
             if name in source.changed and (hunks := source.hunks(name)):
                 base = planned is change.before
-                near = min(hunks, key=lambda h: abs((h.was if base else h.line) - line))
+                near = min(hunks, key=lambda h: _distance(h, line, base=base))
                 return Place(file=name, line=near.line), near
     # What it is made from was resolved elsewhere.
     for name in source.changed:
         if name.endswith((".py", ".yaml")) and (hunks := source.hunks(name)):
             return Place(file=name, line=hunks[0].line), hunks[0]
     return None, None
+
+
+def _distance(hunk: Hunk, line: int, *, base: bool) -> tuple[bool, int]:
+    """Return how far a hunk is from a call that begins at a line: its arguments follow it."""
+    first, lines = (hunk.was, hunk.before) if base else (hunk.line, hunk.after)
+    return first + max(len(lines), 1) <= line, abs(first - line)
 
 
 def restored(hunk: Hunk | None) -> str:

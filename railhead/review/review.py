@@ -35,8 +35,8 @@ from railhead.review.model import (
 )
 from railhead.review.settings import settings
 from railhead.review.side import Side, sides, violations
-from railhead.review.sources import Sources
-from railhead.review.texts import secrets
+from railhead.review.sources import Hunk, Sources
+from railhead.review.texts import requirements, secrets
 
 #: Changes below these reach no stack's plan: they run on a user's machine, or on none.
 _ELSEWHERE = (
@@ -86,7 +86,7 @@ def review(
             stack, of_stack = StackReview(stack=name, file=file, compared=False), []
         stacks.append(stack)
         findings += of_stack
-    findings += [*_gone_files(source), *secrets(source)]
+    findings += [*_gone_files(source), *secrets(source), *requirements(source)]
     if options.unjudged:
         findings = [
             f.model_copy(update={"level": "ask"}) if f.level == "unjudged" else f for f in findings
@@ -170,11 +170,21 @@ def _of_judges(source: Sources, who: Judges) -> Iterator[Finding]:
             level="ask" if who.allowed else "refuse",
             loss="judges",
             subject=name,
-            what=f"this pull request changes {what}, which judge it; the base branch's judged here",
+            what=f"this pull request changes {what}{_says(hunks)}; the base branch's judged here",
             who="nobody, if nobody looks: ask a second pair of eyes",
             place=Place(file=name, line=hunks[0].line) if hunks else None,
             allow="a second reviewer's word: `--allow judges`, by a label that authors cannot set",
         )
+
+
+def _says(hunks: Sequence[Hunk]) -> str:
+    """Return the first lines that a file has newly, in parentheses; else those that went."""
+    lines = [line.strip() for hunk in hunks for line in hunk.after if line.strip()]
+    gone = [line.strip() for hunk in hunks for line in hunk.before if line.strip()]
+    text = " / ".join((lines or gone)[:3])
+    text = text.replace("`", "'")
+    text = text if len(text) <= 160 else f"{text[:157]}..."
+    return f" ({'' if lines else 'without '}`{text}`)" if text else ""
 
 
 def _gone_files(source: Sources) -> Iterator[Finding]:

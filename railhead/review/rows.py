@@ -370,7 +370,7 @@ def differing(change: Change) -> dict[str, tuple[Any, Any]]:
         if was.get(path) != now.get(path)
     }
     for path, values in leaves.items():
-        if path in change.paths and all(isinstance(value, str | None) for value in values):
+        if path in change.paths and all(_made_up(value) for value in values):
             # An id is made up before there is one: the resource's name says more.
             leaves[path] = _referred(change, path, values)
     for path in change.paths:
@@ -380,6 +380,13 @@ def differing(change: Change) -> dict[str, tuple[Any, Any]]:
             if before != after:
                 leaves[path] = (names(before), names(after))
     return leaves
+
+
+def _made_up(value: Any) -> bool:
+    """Return whether a value may hold ids that a recorder made up."""
+    if isinstance(value, list):
+        return all(isinstance(item, str) for item in value)
+    return isinstance(value, str | None)
 
 
 def _referred(change: Change, path: str, values: tuple[Any, Any]) -> tuple[Any, Any]:
@@ -398,7 +405,7 @@ def names(urns: tuple[str, ...]) -> list[str]:
 
 def short(value: Any) -> str:
     """Return a value for a sentence."""
-    if value is None:
+    if value in (None, [], {}):
         return _MISSING
     text = ", ".join(map(short, value)) if isinstance(value, list) else str(value)
     text = text.replace(UNKNOWN, _UNKNOWN)

@@ -1,9 +1,11 @@
-"""Looks for keys and passwords in the lines that a pull request adds: they stay in its history."""
+"""Reads the lines that a pull request adds: keys, passwords, requirements without a version."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
 
 from railhead.review.model import Finding, Place
 from railhead.review.sources import Sources
@@ -14,11 +16,13 @@ _FORMS = re.compile(
     r"|xox[abprs]-[\w-]{10,}|glpat-[\w-]{20})\b|-----BEGIN [A-Z ]*PRIVATE KEY-----"
 )
 _NAMED = re.compile(
-    r"""(?i)(token|passw(?:or)?d|secret|api_?key|access_?key|credential)s?['"]?\s*[:=]\s*"""
-    r"""(['"])(?P<value>[^'"\s${}<>]{6,})\2"""
+    r"""(?i)(token|passw(?:or)?d|secret|api_?key|access_?key|credential)s?['"]?\]?\s*"""
+    r"""(?:,\s*['"]?value['"]?\s*)?[:=]\s*"""
+    r"""(?:(['"])(?P<value>[^'"\s${}<>]{6,})\2|(?P<bare>[A-Za-z0-9+/_=]{20,})\s*$)"""
 )
 # Names of objects and of files, by which a secret is only referred to.
 _REFERENCE = re.compile(r"(?i)(name|ref|file|path|class|type|mode)['\"]?\s*[:=]")
+_INDEXES = ("--extra-index-url", "--index-url", "-i ", "--trusted-host", "--find-links http")
 _ASIDE = ("tests/", "docs/", "examples/")
 
 
@@ -40,6 +44,35 @@ def secrets(source: Sources) -> Iterator[Finding]:
                     )
 
 
+def requirements(source: Sources) -> Iterator[Finding]:
+    """Yield each requirement that a pull request adds without a version, or from another index."""
+    for name in source.changed:
+        if not fnmatchcase(Path(name).name, "requirements*.txt"):
+            continue
+        for hunk in source.hunks(name):
+            for offset, text in enumerate(hunk.after):
+                if what := _loose(text):
+                    yield Finding(
+                        rule="requirement-loose",
+                        level="refuse",
+                        loss="judges",
+                        subject=f"{name}: {text.strip()}",
+                        what=what,
+                        who="who runs `pulumi up`: what is installed runs with their credentials",
+                        place=Place(file=name, line=hunk.line + offset),
+                    )
+
+
+def _loose(text: str) -> str:
+    """Return what is wrong with a line of a requirements file; empty for nothing."""
+    line = text.partition("#")[0].strip()
+    if line.startswith(_INDEXES):
+        return "takes packages from another place too: the highest version of any of them wins"
+    if not line or line.startswith("-") or "==" in line or "--hash" in line:
+        return ""
+    return "has no exact version: other code tomorrow, without a review"
+
+
 def _secret(text: str, *, strict: bool) -> str:
     """Return what a line seems to hold; empty for nothing."""
     if match := _FORMS.search(text):
@@ -47,7 +80,7 @@ def _secret(text: str, *, strict: bool) -> str:
     match = _NAMED.search(text)
     if strict or match is None:
         return ""
-    value = match.group("value")
-    named = _REFERENCE.search(text[: match.start("value")])
+    value = match.group("value") or match.group("bare")
+    named = _REFERENCE.search(text[match.start() : match.end() - len(value)])
     mixed = any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
     return f"a value of {match.group(1)}" if mixed and not named else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -266,14 +267,37 @@ def test_words_about_a_rule_do_not_change_the_judge(
     assert who.digest.startswith("sha256:")
 
 
-def test_rights_that_judges_refuse_are_a_judge(repository: Path, tmp_path: Path) -> None:
-    file = repository / "railhead/base/rbac.py"
-    file.parent.mkdir(parents=True)
-    file.write_text("POWERS = ()\n")
+def test_pipeline_that_judges_nothing_is_no_judge(repository: Path, tmp_path: Path) -> None:
+    workflow = ".github/workflows/it.yml"
+    quiet = "on: pull_request\npermissions: {contents: read}\n"
+    (repository / workflow).parent.mkdir(parents=True)
+    folder = tmp_path / "laid"
+    folder.mkdir()
+    source = sources(repository, "HEAD", folder)
+    for name, before, after, changed in (
+        (workflow, None, f"{quiet}jobs: {{lint: {{}}}}\n", False),
+        (workflow, None, f"{quiet}# railhead review\n", True),
+        (workflow, None, "on: pull_request_target\npermissions: {}\n", True),
+        (workflow, None, "on: pull_request\n", True),
+        ("policies.yaml", "# a\nversions-ran: mandatory\n", "versions-ran: mandatory\n", False),
+        ("policies.yaml", "versions-ran: mandatory\n", "versions-ran: advisory\n", True),
+    ):
+        if before is not None:
+            (source.base / name).write_text(before)
+        (repository / name).write_text(after)
+        who = judges.judges(replace(source), allowed=False)
+        assert any(row.startswith(name) for row in who.changed) is changed, (name, after)
+
+
+def test_rights_and_wheels_are_judges(repository: Path, tmp_path: Path) -> None:
+    names = ["railhead/base/rbac.py", "wheels/railhead-0.1.0-py3-none-any.whl"]
+    for name in names:
+        (repository / name).parent.mkdir(parents=True)
+        (repository / name).write_bytes(b"POWERS = ()  # \xff\n")
     folder = tmp_path / "laid"
     folder.mkdir()
     who = judges.judges(sources(repository, "HEAD", folder), allowed=False)
-    assert [row.partition(": ")[0] for row in who.changed] == ["railhead/base/rbac.py"]
+    assert [row.partition(": ")[0] for row in who.changed] == names
 
 
 @pytest.mark.parametrize(

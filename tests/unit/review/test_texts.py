@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from railhead.review.texts import _secret
+from railhead.review.texts import _loose, _secret
 
 FORM = "hf" + "_" + "a1" * 12
 
@@ -23,10 +23,29 @@ FORM = "hf" + "_" + "a1" * 12
         ('"HF_TOKEN": "${HF_TOKEN}"', False),
         ("number of tokens: '4096'", False),
         ("api_version='v1beta1'", False),
+        ("wandbKey: " + "5f0c1d7be94a4f0e8c2b", False),
+        ("wandb_api_key: " + "5f0c1d7be94a4f0e8c2b", True),
+        ("secret_arn: arn:aws:secretsmanager:eu-west-1:123456789012:secret:a1", False),
+        ('os.environ["HF_TOKEN"] = "' + "a1b2c3d4" + '"', True),
+        ('{"name": "WANDB_API_KEY", "value": "' + "a1b2c3d4" + '"}', True),
+        ('{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"key": "token1"}}}', False),
     ],
 )
 def test_secrets_are_told_from_names(text: str, is_one: bool) -> None:
     assert bool(_secret(text, strict=False)) is is_one
+
+
+def test_requirement_without_a_version_is_loose() -> None:
+    for text, expected in (
+        ("railhead[aws]==0.1.0", ""),
+        ("railhead[aws]>=0.1", "has no exact version"),
+        ("boto3  # newest", "has no exact version"),
+        ("-r base.txt", ""),
+        ("# boto3", ""),
+        ("--extra-index-url https://packages.example.com/simple", "from another place"),
+    ):
+        assert expected in _loose(text), text
+        assert bool(_loose(text)) is bool(expected), text
 
 
 def test_examples_and_tests_may_have_passwords_but_no_keys() -> None:
