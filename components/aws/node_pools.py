@@ -247,7 +247,9 @@ class SystemPool(pulumi.ComponentResource):
             capacity_type="ON_DEMAND",
             version=args.kubernetes,
             scaling_config=sizes,
-            update_config={"max_unavailable": 1},
+            # EKS says the strategy back, and the provider would then take it out at each update
+            # (terraform-aws-eks, issue 3625).
+            update_config={"max_unavailable": 1, "update_strategy": "DEFAULT"},
             node_repair_config={"enabled": True},
             labels={POOL_LABEL: SYSTEM},
             launch_template={"id": launched.id, "version": launched.latest_version.apply(str)},

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pulumi
-from pulumi_aws import eks
+from pulumi_aws import ec2, eks
 
 from railhead.base.errors import PrerequisiteError
 from railhead.components.mismatch import MismatchError
@@ -72,10 +72,47 @@ def _read(
         group: eks.get_node_group(cluster_name=cluster, node_group_name=group, opts=opts)
         for group in eks.get_node_groups(cluster_name=cluster, opts=opts).names
     }
+    minor = eks.get_cluster(name=cluster, opts=opts).version
     for group, read in groups.items():
         if read.status == _FAILED:
             pulumi.log.warn(way_out(cluster, group))
+        elif behind := _behind(group, read, minor, opts):
+            pulumi.log.warn(_again(group, behind))
     return {group: read.scaling_configs[0] for group, read in groups.items()}
+
+
+def _behind(
+    group: str, read: eks.GetNodeGroupResult, minor: str, opts: pulumi.InvokeOptions
+) -> str:
+    """Return what a group of the stack's has not got that an update gave it; empty for nothing.
+
+    Before an update begins, a group has the control plane's minor and its template's last version.
+    """
+    own = [template for template in read.launch_templates if template.name == group]
+    if not own:
+        return ""
+    if read.version != minor:
+        return f"Kubernetes {read.version}, and the control plane {minor}"
+    try:
+        last = ec2.get_launch_template(id=own[0].id, opts=opts).latest_version
+    except Exception:  # noqa: BLE001 - nothing more exact; one that is gone, `up` makes again
+        return ""
+    if own[0].version != str(last):
+        return f"version {own[0].version} of its launch template, whose last is {last}"
+    return ""
+
+
+def _again(group: str, behind: str) -> str:
+    """Return how to repeat an update of a group that failed.
+
+    The state has its new values all the same, so that the next `pulumi up` finds nothing to do
+    (terraform-provider-aws, issue 35575; pulumi-eks, issue 875).
+    """
+    return (
+        f"node group {group} has {behind}: an earlier update did not reach its nodes. If this one "
+        "does not update it, the state takes that for done: once nothing hinders it, `pulumi up "
+        "--refresh` replaces its nodes, which ends the jobs on them"
+    )
 
 
 def way_out(cluster: str, group: str) -> str:

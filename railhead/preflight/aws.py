@@ -327,7 +327,8 @@ def reservation(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
             yield failed(f"pool {pool.name}: {purchase.id} is not in this account and region")
             continue
         [there] = answer["CapacityReservations"]
-        wrong = mismatch(pool, _described(there)) or _usable(there, pool.nodes)
+        wrong = _sold(purchase, there) or mismatch(pool, _described(there))
+        wrong = wrong or _usable(there, pool.nodes)
         if wrong:
             yield failed(f"pool {pool.name}: {purchase.id} {wrong}")
         else:
@@ -335,6 +336,16 @@ def reservation(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
                 f"pool {pool.name}: {purchase.id} is {there['State']}, "
                 f"{there['TotalInstanceCount']} x {there['InstanceType']}"
             )
+
+
+def _sold(purchase: Reservation | CapacityBlock, there: Mapping[str, Any]) -> str:
+    """Return that a reservation is of the other kind: EC2 starts none in the other's market."""
+    sold = there.get("ReservationType")
+    block = sold == "capacity-block"
+    if sold is None or block == isinstance(purchase, CapacityBlock):
+        return ""
+    kind = "a capacity block" if block else "a reservation on demand, and no capacity block"
+    return f"is {kind}: the pool's purchase says {purchase.kind!r}"
 
 
 def _described(there: Mapping[str, Any]) -> dict[str, Any]:

@@ -132,6 +132,10 @@ class Cloud(RecordingProvider):
         source = token.rpartition(":")[2] if token.startswith("aws:eks/") else ""
         if source == "getClusters":
             return {"id": "clusters", "names": [c.inputs["name"] for c in clusters]}
+        if source == "getCluster":
+            wanted = arguments["name"]
+            cluster = next(c for c in clusters if c.inputs["name"] == wanted)
+            return {"id": wanted, "name": wanted, "version": cluster.inputs["version"]}
         if source == "getNodeGroups":
             names = [g.inputs["nodeGroupName"] for g in groups]
             return {"id": "groups", "clusterName": arguments["clusterName"], "names": names}
@@ -144,6 +148,8 @@ class Cloud(RecordingProvider):
                 "nodeGroupName": wanted,
                 "status": "ACTIVE",
                 "scalingConfigs": [group.inputs["scalingConfig"]],
+                # A refusal here leaves the state as it was, so that no group falls behind.
+                "launchTemplates": [],
             }
         return None
 

@@ -388,6 +388,7 @@ class TestUserData:
             raid=True,
             hugepages_2mib=catalogue.EFA_HUGEPAGES_2MIB,
             lock_memory=True,
+            lustre_threads=True,
             lustre_efa=8,
         )
         for recording, end in ((prod, "h100-template"), (block, "h200-template")):
@@ -396,7 +397,22 @@ class TestUserData:
 
     def test_lustre_is_left_alone_where_it_does_not_speak_efa(self, modest: Recording) -> None:
         sent = named(modest, TEMPLATE, "h100-template").inputs["userData"]
-        assert "lustre" not in "".join(self.parts(sent).values())
+        assert "railhead-lustre-efa" not in "".join(self.parts(sent).values())
+
+    @pytest.mark.parametrize(
+        ("machine", "large"),
+        [("p4d.24xlarge", True), ("p5.48xlarge", True), ("p5.4xlarge", False)],
+    )
+    def test_lustre_has_the_threads_that_a_large_client_needs(
+        self, machine: str, large: bool
+    ) -> None:
+        """FSx user guide, performance-tips: of clients with more than 64 vCPUs, over TCP too."""
+        raw = {**stack_cluster(PROD)["pools"][0], "instance_type": machine}
+        sent = user_data(node_setup(AwsPool.model_validate(raw), 0))
+        config = yaml.safe_load(self.parts(sent)["text/cloud-config"])
+        options = [f["content"] for f in config["write_files"] if "modprobe.d" in f["path"]]
+        wanted = "options ptlrpc ptlrpcd_per_cpt_max=32\noptions ksocklnd credits=2560\n"
+        assert options == ([wanted] if large else [])
 
     @pytest.mark.parametrize(
         ("there", "wanted", "taken"),
@@ -681,6 +697,26 @@ class TestNodePools:
         way = "delete-nodegroup --cluster-name p5-prod --nodegroup-name p5-prod-h100`, then"
         assert [way in text for text in texts] == ([True] if warned else [])
 
+    @pytest.mark.parametrize(
+        ("runs", "warned"),
+        [
+            (("1.35", "7"), ""),
+            (("1.34", "7"), "has Kubernetes 1.34, and the control plane 1.35"),
+            (("1.35", "6"), "has version 6 of its launch template, whose last is 7"),
+        ],
+    )
+    def test_group_whose_update_failed_is_warned_of(
+        self, runs: tuple[str, str], warned: str, tmp_path: Path
+    ) -> None:
+        """terraform-provider-aws #35575, pulumi-eks #875: the next `pulumi up` finds no change."""
+        texts: list[str] = []
+        with pytest.MonkeyPatch.context() as patch:
+            _running(patch, (0, 16, 16), runs=runs)
+            patch.setattr("pulumi.log.warn", texts.append)
+            variant(tmp_path, lambda _: None)
+        assert len(texts) == bool(warned)
+        assert all(warned in text and "`pulumi up --refresh`" in text for text in texts)
+
     def test_eks_that_does_not_answer_is_an_error_with_a_remedy(self, tmp_path: Path) -> None:
         def refuse(**_: Any) -> None:
             raise Exception("invoke of aws:eks/getClusters failed: ExpiredToken")
@@ -861,13 +897,30 @@ RESERVATION = ("aws:ec2/capacityReservation:CapacityReservation", "cr-0a1b2c3d4e
 BLOCK_SOURCE = "aws:ec2/getCapacityBlockReservation:getCapacityBlockReservation"
 
 
-def _running(patch: pytest.MonkeyPatch, live: tuple[int, int, int], status: str = "ACTIVE") -> None:
-    """Have EKS answer that the GPU pool's group is there: least, most, and how many run."""
+def _running(
+    patch: pytest.MonkeyPatch,
+    live: tuple[int, int, int],
+    status: str = "ACTIVE",
+    runs: tuple[str, str] = ("1.35", "7"),
+) -> None:
+    """Have EKS answer that the GPU pool's group is there: least, most, and how many run.
+
+    ``runs`` is its minor, and the version of its launch template.
+    """
     sizes = {"minSize": live[0], "maxSize": live[1], "desiredSize": live[2]}
+    template = {"id": "lt-0a1b2c3d", "name": "p5-prod-h100", "version": runs[1]}
+    group = {
+        "scalingConfigs": [sizes],
+        "status": status,
+        "version": runs[0],
+        "launchTemplates": [template],
+    }
     for source, answer in {
         "aws:eks/getClusters:getClusters": {"names": ["p5-prod"]},
+        "aws:eks/getCluster:getCluster": {"version": "1.35"},
         "aws:eks/getNodeGroups:getNodeGroups": {"names": ["p5-prod-h100"]},
-        "aws:eks/getNodeGroup:getNodeGroup": {"scalingConfigs": [sizes], "status": status},
+        "aws:eks/getNodeGroup:getNodeGroup": group,
+        "aws:ec2/getLaunchTemplate:getLaunchTemplate": {"latestVersion": 7},
     }.items():
         patch.setitem(answers(), source, lambda asked, said=answer: {**asked, **said})
 

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from railhead.config.edits.edit import Edit
 from railhead.contract import ClusterContract, MadeWith
 
-# What a pool on AWS says that pins no image.
+# What a pool on AWS says that pins no image, and how what it says of a capacity block begins.
 _NEWEST = "the newest"
+_BLOCK = "capacity-block "
 
 
 def recreated(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
@@ -77,7 +78,7 @@ def _nodes(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
             # An older Railhead did not say what it launched nodes with: it may be another text.
             losses += (f"launch template of an older Railhead to {now[name].template}",)
         if losses:
-            losses += _image(was, now[name])
+            losses += (*_image(was, now[name]), *_block(was))
             yield Edit(
                 kind="pool",
                 name=name,
@@ -110,6 +111,20 @@ def _image(was: MadeWith, now: MadeWith) -> tuple[str, ...]:
     if _numbers(new) < _numbers(old):
         return (f"and EKS refuses an image older than {old}, half-way through the update",)
     return ()
+
+
+def _block(was: MadeWith) -> tuple[str, ...]:
+    """Return a word on a pool of a capacity block, whose nodes EKS does not replace.
+
+    EKS user guide, capacity-blocks-mng: the desired size must be 0. It refuses the update, and the
+    state takes it for done (terraform-provider-aws, issue 35575).
+    """
+    if not str(was.fixed.get("purchase", "")).startswith(_BLOCK):
+        return ()
+    return (
+        "and EKS refuses to update a group of a capacity block while its nodes run: scale it to 0 "
+        "first (docs/aws.md)",
+    )
 
 
 def _numbers(release: str) -> list[int]:

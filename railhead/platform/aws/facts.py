@@ -186,6 +186,8 @@ KEFALND: Mapping[str, str] = MappingProxyType(
     dict.fromkeys(("p6-b200.48xlarge", "p6-b300.48xlarge", "p6e-gb200.36xlarge"), "1.1.1")
 )
 LUSTRE_EFA_CONNECTIONS = 1024
+# FSx user guide, performance-tips: clients with more vCPUs need more threads than Lustre starts.
+LUSTRE_MANY_CPUS = 64
 # Where a node leaves how many of its EFA devices carry Lustre; railhead.gate.node reads it.
 LUSTRE_EFA_RESULT = "/run/railhead/lustre-efa"
 # EFS user guide, mount targets.

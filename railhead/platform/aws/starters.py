@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from railhead.base.errors import InputError
+from railhead.platform.aws.facts import (
+    CAPACITY_BLOCK_ONLY,
+    NETWORK_LAYER,
+    NETWORK_LAYER_REGIONS,
+    NETWORK_LAYERS,
+)
 from railhead.platform.starter import (
     COMMENTS,
     Answers,
@@ -21,16 +26,44 @@ _IMAGE = (
 )
 
 
-def _section(answers: Answers) -> Section:
-    region, zone = answers["region"], answers["zone"]
-    letters = dict.fromkeys((zone.removeprefix(region), "a", "b", "c"))
-    purchase: dict[str, Any] = {"kind": "on-demand"}
-    if answers["reservation"]:
-        purchase = {
+def _machine(answers: Answers) -> str:
+    """Return the machine of the answers.
+
+    Raises:
+        InputError: it is sold in a way that needs more than the answers say.
+    """
+    name = machine(answers, "aws")
+    if name in CAPACITY_BLOCK_ONLY:
+        raise InputError(
+            f"machine: {name!r} comes in capacity blocks alone, in a Local Zone of a network that "
+            "is there already",
+            remedy="write the stack's file after stacks/Pulumi.aws-p5en-block.yaml (docs/aws.md)",
+        )
+    return name
+
+
+def _topology(region: str, kind: str) -> list[str]:
+    """Return the labels that EC2 gives nodes of a type in a region, and their own name."""
+    layers = NETWORK_LAYERS.get(kind, 0) if region in NETWORK_LAYER_REGIONS else 0
+    return [*(f"{NETWORK_LAYER}{n + 1}" for n in range(layers)), "kubernetes.io/hostname"]
+
+
+def _capacity(answers: Answers) -> Section:
+    """Return a pool's capacity. On demand its machines are together only if a group says so."""
+    if not answers["reservation"]:
+        return {"purchase": {"kind": "on-demand"}, "placement_group": {"kind": "new"}}
+    return {
+        "purchase": {
             "kind": "reservation",
             "id": answers["reservation"],
-            "availability_zone": zone,
+            "availability_zone": answers["zone"],
         }
+    }
+
+
+def _section(answers: Answers) -> Section:
+    region, zone, kind = answers["region"], answers["zone"], _machine(answers)
+    letters = dict.fromkeys((zone.removeprefix(region), "a", "b", "c"))
     return {
         "name": answers["name"],
         "versions": "proven",
@@ -63,22 +96,17 @@ def _section(answers: Answers) -> Section:
         "namespaces": ["training"],
         "researchers": "ml-researchers",
         "network_policy": {"egress": [{"cidr": "0.0.0.0/0", "ports": [443]}]},
-        "topology": [
-            "topology.k8s.aws/network-node-layer-1",
-            "topology.k8s.aws/network-node-layer-2",
-            "topology.k8s.aws/network-node-layer-3",
-            "kubernetes.io/hostname",
-        ],
+        "topology": _topology(region, kind),
         "pools": [
             {
                 "name": "gpu",
-                "instance_type": machine(answers, "aws"),
+                "instance_type": kind,
                 "nodes": count(answers),
                 "availability_zone": zone,
                 "node_selector": {"railhead.dev/pool": "gpu"},
                 "taints": [{"key": "nvidia.com/gpu", "value": "true", "effect": "NoSchedule"}],
                 "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
-                "purchase": purchase,
+                **_capacity(answers),
                 "root_volume_gib": 500,
             }
         ],

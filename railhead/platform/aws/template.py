@@ -13,7 +13,7 @@ import json
 from typing import Any
 
 from railhead.machines import MACHINES, Machine
-from railhead.platform.aws.facts import KEFALND
+from railhead.platform.aws.facts import KEFALND, LUSTRE_MANY_CPUS
 from railhead.platform.aws.model import AwsPool, SystemPool
 from railhead.platform.aws.user_data import NodeSetup, user_data
 
@@ -67,11 +67,13 @@ def metadata_options() -> dict[str, Any]:
 
 def node_setup(pool: AwsPool, lustre_efa_devices: int) -> NodeSetup:
     """Return the setup of a pool's nodes before they join."""
+    machine = MACHINES[pool.instance_type]
     return NodeSetup(
         raid=pool.local_storage == "raid0",
         hugepages_2mib=pool.hugepages_2mib,
         # Whatever has EFA registers memory with it.
-        lock_memory="efa" in MACHINES[pool.instance_type].fabrics,
+        lock_memory="efa" in machine.fabrics,
+        lustre_threads=(machine.vcpus or 0) > LUSTRE_MANY_CPUS,
         lustre_efa=lustre_efa_devices,
         kefalnd=KEFALND.get(pool.instance_type, "") if lustre_efa_devices else "",
     )

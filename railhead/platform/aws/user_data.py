@@ -15,6 +15,10 @@ from railhead.platform.aws.facts import LUSTRE_EFA_RESULT
 
 _BOUNDARY = "==railhead=="
 _SYSCTL_FILE = "/etc/sysctl.d/60-railhead-hugepages.conf"
+_LUSTRE_OPTIONS_FILE = "/etc/modprobe.d/railhead-lustre.conf"
+# FSx user guide, performance-tips: of clients with more than 64 vCPUs, before the modules load.
+# AWS' own script for EFA clients writes the same.
+_LUSTRE_OPTIONS = "options ptlrpc ptlrpcd_per_cpt_max=32\noptions ksocklnd credits=2560\n"
 _LUSTRE_SCRIPT = "/usr/local/sbin/railhead-lustre-efa"
 _LUSTRE_UNIT = "railhead-lustre-efa.service"
 # Seconds until a set-up that hangs lets the node join all the same.
@@ -77,6 +81,8 @@ class NodeSetup:
         lock_memory: whether containers may lock all their memory, as registering it with a NIC
             does. nodeadm's own runtime spec limits files alone, and memory is then whatever
             systemd gives containerd (amazon-eks-ami, nodeadm/internal/containerd).
+        lustre_threads: whether Lustre's client gets the threads of a large machine. Also where no
+            file system is yet: one that is added later replaces no node for it.
         lustre_efa: EFA devices that Lustre takes; 0 for Lustre over TCP.
         kefalnd: the oldest version of Lustre's EFA driver that will do; empty for any.
     """
@@ -84,6 +90,7 @@ class NodeSetup:
     raid: bool = False
     hugepages_2mib: int = 0
     lock_memory: bool = False
+    lustre_threads: bool = False
     lustre_efa: int = 0
     kefalnd: str = ""
 
@@ -115,6 +122,8 @@ def cloud_config(setup: NodeSetup) -> dict[str, Any]:
         setting = f"vm.nr_hugepages={setup.hugepages_2mib}"
         files.append(_file(_SYSCTL_FILE, f"{setting}\n", "0644"))
         results["bootcmd"] = [["sysctl", "-w", setting]]
+    if setup.lustre_threads:
+        files.append(_file(_LUSTRE_OPTIONS_FILE, _LUSTRE_OPTIONS, "0644"))
     if setup.lustre_efa:
         files.append(_file(_LUSTRE_SCRIPT, _LUSTRE, "0755"))
         files.append(_file(f"/etc/systemd/system/{_LUSTRE_UNIT}", _unit(setup), "0644"))

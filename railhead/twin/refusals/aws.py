@@ -8,6 +8,14 @@ from typing import Any
 from railhead.twin.account import Account, Dependants, Made, RefusedError, Unique, at, flat, refuse
 
 _NO_ADDRESS = "efa-only"
+# Machines whose first card has no EFA device.
+_PLAIN_FIRST = {
+    "p6-b300.48xlarge": "aws.efa-b300-card0",
+    "p6e-gb200.36xlarge": "aws.efa-gb200-card0",
+}
+_ADDRESSES = {"ipv4Addresses", "ipv4AddressCount", "ipv4PrefixCount", "privateIpAddress"}
+_LEAST_GIB = 1200
+_THROUGHPUTS = (12, 40, 50, 100, 125, 200, 250, 500, 1000)
 UNIQUE: Mapping[str, Unique] = {
     "aws:eks/accessEntry:AccessEntry": Unique(
         row="aws.dup-access-entry", keys=("clusterName", "principalArn")
@@ -87,6 +95,44 @@ def _same_zones(account: Account, before: Made, made: Made) -> None:
         refuse("aws.cluster-subnet-az")
 
 
+def _one_minor(_: Account, before: Made, made: Made) -> None:
+    steps = _minor(made) - _minor(before)
+    if steps > 1:
+        refuse("aws.cluster-skip-minor")
+    if steps < 0:
+        refuse("aws.cluster-downgrade")
+
+
+def _minor(made: Made) -> int:
+    return int(str(made.inputs.get("version") or "1.0").partition(".")[2])
+
+
+def _not_ahead(account: Account, made: Made) -> None:
+    for cluster in account.of("aws:eks/cluster:Cluster"):
+        if _minor(made) > _minor(cluster):
+            refuse("aws.ng-version-ahead")
+
+
+def _block_is_empty(_: Account, before: Made, made: Made) -> None:
+    rolled = any(
+        before.inputs.get(key) != made.inputs.get(key)
+        for key in ("version", "releaseVersion", "launchTemplate")
+    )
+    block = before.inputs.get("capacityType") == "CAPACITY_BLOCK"
+    if block and rolled and int(before.inputs["scalingConfig"]["desiredSize"]):
+        refuse("aws.ng-cb-upgrade")
+
+
+def _template_of_a_group(account: Account, made: Made) -> None:
+    template = account.find(str(at(made.inputs, "launchTemplate.id") or ""))
+    if template is None:
+        return
+    places = template.inputs.get("networkInterfaces") or ()
+    never = ("iamInstanceProfile", "instanceInitiatedShutdownBehavior", "hibernationOptions")
+    if any(place.get("subnetId") for place in places) or set(never) & set(template.inputs):
+        refuse("aws.ng-lt-forbidden")
+
+
 def _zones(account: Account, cluster: Made) -> set[str]:
     subnets = flat(at(cluster.inputs, "vpcConfig.subnetIds"))
     places = (account.find(str(identifier)) for identifier in subnets)
@@ -139,8 +185,15 @@ def fabric_interface(place: Mapping[str, Any]) -> bool:
 
 def _interfaces(_: Account, made: Made) -> None:
     cards: dict[Any, int] = {}
+    plain = _PLAIN_FIRST.get(str(made.inputs.get("instanceType")))
+    if made.inputs.get("networkInterfaces") and made.inputs.get("vpcSecurityGroupIds"):
+        refuse("aws.lt-sg-both")
     for place in made.inputs.get("networkInterfaces") or ():
         card, device = place.get("networkCardIndex") or 0, place.get("deviceIndex") or 0
+        if plain and card == 0 and fabric_interface(place):
+            refuse(plain)
+        if place.get("interfaceType") == _NO_ADDRESS and _ADDRESSES & set(place):
+            refuse("aws.efa-only-ip")
         if place.get("interfaceType") == _NO_ADDRESS and card == 0 and device == 0:
             refuse("aws.efa-primary")
         if fabric_interface(place):
@@ -163,6 +216,13 @@ def _one_per_zone(account: Account, made: Made) -> None:
             refuse("aws.dup-mount-target")
 
 
+def _sizes(_: Account, made: Made) -> None:
+    throughput = made.inputs.get("perUnitStorageThroughput")
+    small = int(made.inputs.get("storageCapacity") or _LEAST_GIB) < _LEAST_GIB
+    if small or (throughput is not None and int(throughput) not in _THROUGHPUTS):
+        refuse("aws.fsx-min")
+
+
 def _no_smaller(_: Account, before: Made, made: Made) -> None:
     if int(made.inputs.get("storageCapacity") or 0) < int(
         before.inputs.get("storageCapacity") or 0
@@ -172,13 +232,25 @@ def _no_smaller(_: Account, before: Made, made: Made) -> None:
 
 CREATE: Mapping[str, tuple[Callable[[Account, Made], None], ...]] = {
     "aws:eks/cluster:Cluster": (_two_zones,),
-    "aws:eks/nodeGroup:NodeGroup": (_limits, _taint_effects, _block_needs_template, _needs_network),
+    "aws:eks/nodeGroup:NodeGroup": (
+        _limits,
+        _taint_effects,
+        _block_needs_template,
+        _template_of_a_group,
+        _not_ahead,
+        _needs_network,
+    ),
     "aws:ec2/launchTemplate:LaunchTemplate": (_interfaces,),
     "aws:efs/mountTarget:MountTarget": (_one_per_zone,),
+    "aws:fsx/lustreFileSystem:LustreFileSystem": (_sizes,),
 }
 UPDATE: Mapping[str, tuple[Callable[[Account, Made, Made], None], ...]] = {
-    "aws:eks/cluster:Cluster": (_same_zones,),
-    "aws:eks/nodeGroup:NodeGroup": (lambda account, _, made: _limits(account, made),),
+    "aws:eks/cluster:Cluster": (_same_zones, _one_minor),
+    "aws:eks/nodeGroup:NodeGroup": (
+        lambda account, _, made: _limits(account, made),
+        lambda account, _, made: _not_ahead(account, made),
+        _block_is_empty,
+    ),
     "aws:ec2/launchTemplate:LaunchTemplate": (lambda account, _, made: _interfaces(account, made),),
     "aws:fsx/lustreFileSystem:LustreFileSystem": (_no_smaller,),
 }
@@ -197,4 +269,14 @@ CHECKED: tuple[str, ...] = (
     "aws.efa-public-ip",
     "aws.dup-mount-target",
     "aws.fsx-shrink",
+    "aws.cluster-skip-minor",
+    "aws.cluster-downgrade",
+    "aws.ng-version-ahead",
+    "aws.ng-cb-upgrade",
+    "aws.ng-lt-forbidden",
+    "aws.efa-b300-card0",
+    "aws.efa-gb200-card0",
+    "aws.efa-only-ip",
+    "aws.lt-sg-both",
+    "aws.fsx-min",
 )

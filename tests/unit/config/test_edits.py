@@ -568,6 +568,16 @@ def test_pinned_image_that_new_nodes_would_not_have_is_told() -> None:
         after(shipped("aws-p5-prod", new), shipped("aws-p5-prod", old))
 
 
+def test_group_of_a_block_must_be_empty_before_its_update() -> None:
+    """EKS user guide, capacity-blocks-mng: it refuses, and the state takes the update for done."""
+    rolled = pool(root_volume_gib=600)
+    with pytest.raises(RefusedError, match="capacity block while its nodes run: scale it to 0"):
+        after(shipped("aws-p5en-block"), shipped("aws-p5en-block", rolled))
+    with pytest.raises(RefusedError) as stopped:
+        after(shipped("aws-p5-prod"), shipped("aws-p5-prod", pool(root_volume_gib=700)))
+    assert "capacity block" not in str(stopped.value)
+
+
 def test_newer_kubernetes_replaces_nodes_but_not_the_cluster() -> None:
     old, new = (shipped("aws-p5-prod", platform(kubernetes=k)) for k in ("1.34", "1.35"))
     with pytest.raises(RefusedError, match="pool h100 would lose nodes") as stopped:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from typing import Any
+
 import pytest
 
 from railhead import config
+from railhead.base.errors import InputError
 from railhead.machines import MACHINES
-from railhead.platform.registry import PLATFORMS
+from railhead.platform.aws.facts import CAPACITY_BLOCK_ONLY
+from railhead.platform.registry import PLATFORMS, platform_of
 from railhead.platform.starter import starters
 
 # The A4X is refused, by name: docs/gcp.md says what it lacks.
@@ -23,3 +28,30 @@ def test_a_first_stack_on_gcp_is_correct(machine: str, reservation: str) -> None
         answers[question.key] = question.default(answers)
     answers |= {"machine": machine, "reservation": reservation}
     config.parse(starter.section(answers), where="stack")
+
+
+def aws(machine: str, **more: str) -> Any:
+    """Return the section that the starter for AWS makes of a machine."""
+    starter = starters(PLATFORMS)["aws"]
+    answers = {"name": "first", "machine": machine, **more}
+    for question in starter.questions:
+        answers.setdefault(question.key, question.default(answers))
+    return starter.section(answers)
+
+
+def test_a_first_stack_on_aws_is_correct() -> None:
+    """It has no doubt: each machine's own network layers, in a region that tells any."""
+    now = datetime(2026, 11, 26, tzinfo=UTC)
+    machines = {n for n, row in MACHINES.items() if "aws" in row.platforms} - CAPACITY_BLOCK_ONLY
+    for machine in sorted(machines):
+        for more in ({}, {"reservation": "cr-0a1b2c3d4e5f60718"}, {"region": "ap-southeast-5"}):
+            cluster = config.parse(aws(machine, **more), where=f"{machine} {more}")
+            assert list(platform_of(cluster).doubts(cluster, now)) == [], (machine, more)
+            together = cluster.pools[0].placement_group is not None
+            assert together is ("reservation" not in more), (machine, more)
+
+
+def test_a_machine_of_capacity_blocks_has_no_first_stack() -> None:
+    for machine in CAPACITY_BLOCK_ONLY:
+        with pytest.raises(InputError, match="capacity blocks alone"):
+            aws(machine)

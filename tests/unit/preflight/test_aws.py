@@ -337,6 +337,11 @@ CASES = [
     Case("reservation", "is for 8 instances", answers=reservations(reserved("p5.48xlarge", 8))),
     Case(
         "reservation",
+        "is a capacity block: the pool's purchase says 'reservation'",
+        answers=reservations(reserved("p5.48xlarge", 16, ReservationType="capacity-block")),
+    ),
+    Case(
+        "reservation",
         "has 3 of 16 instances free",
         answers=reservations(reserved("p5.48xlarge", 16, AvailableInstanceCount=3)),
     ),

@@ -114,6 +114,55 @@ def test_a_capacity_block_needs_a_template_of_its_market() -> None:
     on_create(account(made(TEMPLATE, "t", instanceMarketOptions=market)), block)
 
 
+def test_a_cluster_goes_one_minor_up_and_its_groups_after_it() -> None:
+    def at(version: str) -> Made:
+        return made(CLUSTER, "c", name="c", version=version)
+
+    on_update(account(), at("1.34"), at("1.35"))
+    with refused("aws.cluster-skip-minor"):
+        on_update(account(), at("1.33"), at("1.35"))
+    with refused("aws.cluster-downgrade"):
+        on_update(account(), at("1.35"), at("1.34"))
+    with refused("aws.ng-version-ahead"):
+        on_update(account(at("1.34")), group(version="1.34"), group(version="1.35"))
+
+
+def test_a_group_of_a_block_is_updated_without_nodes_alone() -> None:
+    block = {"capacityType": "CAPACITY_BLOCK", "version": "1.34"}
+    none = {"scalingConfig": SIZES | {"desiredSize": 0}}
+    with refused("aws.ng-cb-upgrade"):
+        on_update(account(), group(**block), group(**(block | {"version": "1.35"})))
+    on_update(account(), group(**block), group(**block, **none))
+    on_update(account(), group(**block, **none), group(**(block | none | {"version": "1.35"})))
+
+
+def test_a_group_takes_no_subnet_of_its_template() -> None:
+    template = made(TEMPLATE, "t", networkInterfaces=[{"subnetId": "subnet-1"}])
+    with refused("aws.ng-lt-forbidden"):
+        on_create(account(template), group(launchTemplate={"id": "t-id"}))
+
+
+def test_a_file_system_of_no_size_that_fsx_has_is_refused() -> None:
+    lustre = "aws:fsx/lustreFileSystem:LustreFileSystem"
+    on_create(account(), made(lustre, storageCapacity=1200, perUnitStorageThroughput=250))
+    for sizes in ({"storageCapacity": 600}, {"perUnitStorageThroughput": 300}):
+        with refused("aws.fsx-min"):
+            on_create(account(), made(lustre, **sizes))
+
+
+def test_templates_that_ec2_refuses() -> None:
+    first = [{"interfaceType": "efa", "networkCardIndex": 0}]
+    address = [{"interfaceType": "efa-only", "networkCardIndex": 1, "ipv4PrefixCount": 1}]
+    for row, inputs in {
+        "aws.efa-b300-card0": {"instanceType": "p6-b300.48xlarge", "networkInterfaces": first},
+        "aws.efa-gb200-card0": {"instanceType": "p6e-gb200.36xlarge", "networkInterfaces": first},
+        "aws.efa-only-ip": {"networkInterfaces": address},
+        "aws.lt-sg-both": {"networkInterfaces": first, "vpcSecurityGroupIds": ["sg-1"]},
+    }.items():
+        with refused(row):
+            on_create(account(), made(TEMPLATE, **inputs))
+
+
 @pytest.mark.parametrize(
     ("places", "row"),
     [
