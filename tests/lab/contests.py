@@ -199,8 +199,11 @@ class Arenas:
 
     def take_away(self) -> None:
         """Delete all that `make` created; namespaces with their contents."""
-        for arena in range(self.count):
-            self.cluster.delete(f"/api/v1/namespaces/{self.namespace(arena)}")
+        places = [f"/api/v1/namespaces/{self.namespace(arena)}" for arena in range(self.count)]
+        for place in places:
+            self.cluster.delete(place)
+        # A guard keeps a queue while a job holds quota of it.
+        wait(lambda: not any(map(self.cluster.find, places)), 180, "the arenas to go")
         for arena in range(self.count):
             path = kube.kueue("", "clusterqueues", self.namespace(arena))
             self.cluster.delete(path)
@@ -272,26 +275,39 @@ class Arenas:
     ) -> dict[int, dict[str, str]]:
         """Run contests, one after another in each arena; contest -> gang -> how it ended.
 
-        ``losing`` is called once, from the thread that comes first, when all arenas have reached a
-        contest that loses a node and run its pods.
+        ``losing`` is called once, from the thread that comes first, when all arenas run pods of a
+        contest that loses a node, which they began together.
         """
         by_arena: dict[int, list[Contest]] = defaultdict(list)
         for contest in contests:
             by_arena[contest.arena].append(contest)
         ends: dict[int, dict[str, str]] = {}
-        barrier = threading.Barrier(len(by_arena), action=losing)
+        begun = threading.Barrier(len(by_arena))
+        running = threading.Barrier(len(by_arena), action=losing)
 
         def arena(mine: list[Contest]) -> None:
-            for contest in mine:
-                ends[contest.number] = self._one(contest, seconds, barrier, limit)
+            try:
+                for contest in mine:
+                    if contest.loses_node:
+                        # The slowest is minutes behind; one that fails ends the others.
+                        begun.wait()
+                    ends[contest.number] = self._one(contest, seconds, running, limit)
+            except BaseException:
+                begun.abort()
+                running.abort()
+                raise
 
         with ThreadPoolExecutor(len(by_arena)) as pool:
-            for done in [pool.submit(arena, mine) for mine in by_arena.values()]:
-                done.result()
+            arenas = [pool.submit(arena, mine) for mine in by_arena.values()]
+        failures = [failure for done in arenas if (failure := done.exception())]
+        # What broke the barrier says more than what met it broken.
+        failures.sort(key=lambda failure: isinstance(failure, threading.BrokenBarrierError))
+        if failures:
+            raise failures[0]
         return ends
 
     def _one(
-        self, contest: Contest, seconds: float, barrier: threading.Barrier, limit: float
+        self, contest: Contest, seconds: float, running: threading.Barrier, limit: float
     ) -> dict[str, str]:
         if contest.held:
             self.hold(contest.arena, "Hold")
@@ -308,7 +324,7 @@ class Arenas:
             self.hold(contest.arena, "None")
         if contest.loses_node:
             wait(lambda: self._running(contest) > 0, 120, f"{contest.number}'s first pods")
-            barrier.wait(180)
+            running.wait(180)
         everyone = [gang.name for gang in contest.gangs]
         wait(
             lambda: all(name in self.ended for name in everyone),

@@ -49,8 +49,10 @@ def done(repo: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Done]
     # Nodes that came after the stack run none of its controllers.
     succeed(railhead("lab", "up", "--name", NAME, "--nodes", "5", "--simulated-nodes", "8"))
     nodes = [n["name"] for n in lab_status(NAME)["nodes"] if n["name"] not in before]
-    yield conduct(NAME, seed=SEED, count=COUNT, arenas=ARENAS, nodes=nodes, record=record)
-    succeed(railhead("lab", "down", "--name", NAME))
+    try:
+        yield conduct(NAME, seed=SEED, count=COUNT, arenas=ARENAS, nodes=nodes, record=record)
+    finally:
+        succeed(railhead("lab", "down", "--name", NAME))
 
 
 def test_never_two_gangs_are_half_placed(done: Done) -> None:
