@@ -189,22 +189,40 @@ def _reach(change: Change) -> Iterator[Judged]:
 
 
 def _expiry(change: Change, added: Collection[str]) -> Iterator[Judged]:
-    """Yield rules that delete what is in a bucket that was there before."""
+    """Yield rules that newly, or sooner, delete what is in a bucket that was there before."""
     buckets = change.either.refers.get("bucket", ())
-    if (
-        change.kind != "added"
-        or "ucketLifecycle" not in change.either.type
-        or (buckets and all(urn in added for urn in buckets))
-    ):
+    fresh = change.kind == "added" and buckets and all(urn in added for urn in buckets)
+    if "ucketLifecycle" not in change.either.type or fresh:
         return
-    for rule in change.now.get("rules") or ():
-        when = rule.get("expiration") or {}
-        if rule.get("status") != "Enabled" or not (when.get("days") or when.get("date")):
+    known = dict(_expiring(change.was))
+    for (below, what), when in _expiring(change.now):
+        before = min(
+            (w for (p, k), w in known.items() if k == what and below.startswith(p)), default=None
+        )
+        if before is not None and before <= when:
             continue
-        below = (rule.get("filter") or {}).get("prefix") or rule.get("prefix")
-        after = f"{when['days']} days after it was written" if when.get("days") else when["date"]
-        text = f"deletes {f'what is below {below}' if below else 'every object'}, {after}"
-        yield Judged("ask" if below else "refuse", "data", text, "who reads it later")
+        where = f" below {below}" if below else ""
+        text = f"deletes every {what}{where} {when} days after it {_SINCE[what]}"
+        sooner = f", in place of {before}" if before is not None else ""
+        grave = not below and what == "object"
+        yield Judged("refuse" if grave else "ask", "data", text + sooner, "who reads it later")
+
+
+_SINCE = {"object": "was written", "older version": "was replaced"}
+
+
+def _expiring(inputs: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], int]]:
+    """Yield ((prefix, what is deleted), after how many days) of each rule; a date is 0 days."""
+    for rule in inputs.get("rules") or ():
+        below = (rule.get("filter") or {}).get("prefix") or rule.get("prefix") or ""
+        objects = rule.get("expiration") or {}
+        versions = rule.get("noncurrentVersionExpiration") or {}
+        if rule.get("status") != "Enabled":
+            continue
+        if objects.get("days") or objects.get("date"):
+            yield (below, "object"), objects.get("days") or 0
+        if versions.get("noncurrentDays"):
+            yield (below, "older version"), versions["noncurrentDays"]
 
 
 def _hosts(network: str) -> str:

@@ -258,7 +258,7 @@ ROWS: tuple[Row, ...] = (
     Row(_BUCKET, "forceDestroy", _on, "refuse", "data", "is deleted with what is in it"),
     Row("aws:s3/bucket*", "forceDestroy", _on, "refuse", "data", "is deleted with what is in it"),
     Row("aws:s3/bucketVersioning*", "*.status", _off, "refuse", "data", "keeps no older versions"),
-    Row("aws:s3/bucketLifecycle*", "rules", _any, "refuse", "data", "deletes objects otherwise"),
+    Row("aws:s3/bucketLifecycle*", "rules", _any, "ask", "data", "moves or deletes otherwise"),
     Row("aws:s3/bucketPublicAccessBlock:*", "*", _off, "refuse", "rights", "may be made public"),
     Row(_ALARM, "alarmActions", _gone, "refuse", "guards", "no longer tells {gone}"),
     Row(_ALARM, "actionsEnabled", _stopped, "refuse", "guards", "tells nobody"),

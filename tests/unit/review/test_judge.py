@@ -357,18 +357,40 @@ def test_expiry_of_a_bucket_that_was_there_is_refused() -> None:
     rules = [{"status": "Enabled", "expiration": {"days": 30}}]
     after = planned(LIFECYCLE, {"rules": rules}, refers={"bucket": (bucket.urn,)})
     (text,) = said([bucket], [bucket, after])
-    assert text == "refuse data: deletes every object, 30 days after it was written"
+    assert text == "refuse data: deletes every object 30 days after it was written"
     assert said([], [bucket, after]) == []
     for rule, expected in (
         (
             {**rules[0], "filter": {"prefix": "tmp/"}},
-            "ask data: deletes what is below tmp/, 30 days",
+            "ask data: deletes every object below tmp/ 30 days",
         ),
         ({**rules[0], "status": "Disabled"}, None),
         ({"status": "Enabled", "transitions": [{"days": 30}]}, None),
     ):
         texts = said([bucket], [bucket, replace(after, inputs={"rules": [rule]})])
         assert [t.startswith(str(expected)) for t in texts] == [True] * bool(expected), rule
+
+
+def test_expiry_that_comes_sooner_is_told() -> None:
+    def rules(days: int, versions: int, prefix: str = "") -> dict[str, Any]:
+        row = {"expiration": {"days": days}, "filter": {"prefix": prefix}, "status": "Enabled"}
+        return {"rules": [{**row, "noncurrentVersionExpiration": {"noncurrentDays": versions}}]}
+
+    for before, after, sentences in (
+        (rules(90, 90), rules(30, 90), ["refuse data: deletes every object 30 days"]),
+        (rules(90, 90), rules(90, 7), ["ask data: deletes every older version 7 days"]),
+        (rules(30, 30), rules(90, 90), []),
+        (rules(30, 30), rules(90, 90, "tmp/"), []),
+        (
+            rules(30, 30, "tmp/"),
+            rules(30, 30),
+            ["refuse data: deletes every object", "ask data: de"],
+        ),
+    ):
+        texts = said([planned(LIFECYCLE, before)], [planned(LIFECYCLE, after)])
+        found = [text for text in texts if ": deletes" in text]
+        assert len(found) == len(sentences), (after, texts)
+        assert all(t.startswith(s) for t, s in zip(found, sentences, strict=True)), texts
 
 
 def test_unknown_members_of_google_are_named_by_their_account() -> None:
