@@ -388,9 +388,9 @@ def test_expiry_that_comes_sooner_is_told() -> None:
         ),
     ):
         texts = said([planned(LIFECYCLE, before)], [planned(LIFECYCLE, after)])
-        found = [text for text in texts if ": deletes" in text]
-        assert len(found) == len(sentences), (after, texts)
-        assert all(t.startswith(s) for t, s in zip(found, sentences, strict=True)), texts
+        deleting = [text for text in texts if ": deletes" in text]
+        assert len(deleting) == len(sentences), (after, texts)
+        assert all(t.startswith(s) for t, s in zip(deleting, sentences, strict=True)), texts
 
 
 def test_unknown_members_of_google_are_named_by_their_account() -> None:
