@@ -125,6 +125,11 @@ class Pool(Model):
     tolerations: tuple[Toleration, ...] = ()
 
     @property
+    def may_be_empty(self) -> bool:
+        """True if its first node may come only once a pod waits for it."""
+        return False
+
+    @property
     def schedulable_resources(self) -> tuple[int, int]:
         """CPUs and GiB of memory that pods can request on a node; quotas count on them."""
         machine = MACHINES[self.instance_type]

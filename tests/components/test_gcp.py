@@ -509,7 +509,13 @@ def test_static_pools_need_no_admission_check() -> None:
 
 
 def test_spot_pool_scales_down_to_min_nodes() -> None:
-    pool = pool_with(capacity={"kind": "spot"}, min_nodes=4)
+    def edit(cluster: dict[str, Any]) -> None:
+        cluster["pools"][0].update(capacity={"kind": "spot"}, min_nodes=4)
+        cluster["queueing"] = {"scheduler": "volcano"}
+        del cluster["ready_timeout_seconds"], cluster["runtimes"][2]
+
+    pool = named(variant(ULTRA, edit), POOL, "h200-pool")
+    assert not refused(POOL, request(POOL, pool.inputs))
     assert pool.inputs["nodeConfig"]["spot"] is True
     assert pool.inputs["initialNodeCount"] == 4
     assert pool.inputs["autoscaling"]["totalMinNodeCount"] == 4

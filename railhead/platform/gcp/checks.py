@@ -274,9 +274,21 @@ def _boot_disk(path: str, pool: GcpPool, machine: GkeMachine) -> Iterator[Proble
 
 
 def _unqueued(cluster: GcpCluster) -> Iterator[Problem]:
-    """Yield flex-start pools whose nodes come for pods that wait, of which Kueue makes none."""
+    """Yield pools whose nodes come for pods that wait, of which Kueue makes none.
+
+    Kueue places gangs on nodes that are there (v0.16.2, pkg/cache/scheduler/tas_flavor.go).
+    """
     if not isinstance(cluster.queueing, KueueConfig):
         return
+    sizes = knowing(cluster.pools, "pools", lambda p: (p.min_nodes, p.nodes, p.capacity))
+    for path, _, (least, nodes, capacity) in sizes:
+        if least is not None and least < nodes and not isinstance(capacity, FlexStart):
+            yield (
+                f"{path}.min_nodes",
+                f"{least}: the pool begins with so many nodes and never grows, since GKE adds one "
+                "for a pod that waits, and Kueue makes the pods of a job once there are nodes for "
+                "them; leave it out, or take `scheduler: volcano` under `queueing`",
+            )
     for path, _, capacity in knowing(cluster.pools, "pools", lambda pool: pool.capacity):
         if isinstance(capacity, FlexStart) and not capacity.queued:
             yield (

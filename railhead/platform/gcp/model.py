@@ -441,7 +441,8 @@ class GcpPool(Pool):
         placement: how close they are.
         networking: a network interface a NIC (``additional-networks``), or GKE's own networks and
             dynamic resource allocation (``dranet``).
-        min_nodes: lets the pool shrink to so many when idle; None keeps ``nodes`` at all times.
+        min_nodes: for Volcano: the pool begins with so many, grows to ``nodes`` for pods that wait,
+            and shrinks when idle; None keeps ``nodes`` at all times.
         disk_type: of the boot disk; None leaves it to GKE.
         driver: what GKE installs for the GPUs.
         host_maintenance: how often Google may take hosts away for updates; ``periodic`` is seldom.
@@ -472,6 +473,11 @@ class GcpPool(Pool):
     def keeps_nodes(self) -> bool:
         """True if all ``nodes`` are there at all times, idle or not."""
         return self.min_nodes is None and not isinstance(self.capacity, FlexStart)
+
+    @property
+    def may_be_empty(self) -> bool:
+        """True if its first node may come only once a pod waits for it."""
+        return self.min_nodes == 0 or isinstance(self.capacity, FlexStart)
 
 
 class GcpCluster(Cluster):

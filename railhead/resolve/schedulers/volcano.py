@@ -202,7 +202,8 @@ class Volcano(Scheduler):
         del level
         return Placed(
             labels={GANG_LABEL: "true"},
-            node_selector=gate_labels(cluster),
+            # The autoscaler adds a first node for pods that its pool's own labels suffice.
+            node_selector={} if pool.may_be_empty else gate_labels(cluster),
             tolerations=tuple(t.model_dump(exclude_none=True) for t in pool.tolerations),
             scheduler_name=SCHEDULER_NAME,
         )

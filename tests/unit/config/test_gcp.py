@@ -217,6 +217,12 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
     (ULTRA, [("pools.0.min_nodes", 17)], "pools[0].min_nodes", "17 is more than nodes, 16"),
     (
         ULTRA,
+        [("pools.0.capacity", {"kind": "spot"}), ("pools.0.min_nodes", 0)],
+        "pools[0].min_nodes",
+        "0: the pool begins with so many nodes and never grows",
+    ),
+    (
+        ULTRA,
         [("pools.0.capacity", {**FLEX, "max_run_seconds": 604801})],
         "pools[0].capacity.max_run_seconds",
         "less than or equal to 604800",
@@ -632,7 +638,8 @@ RIGHT: list[tuple[Mapping[str, Any], list[tuple[str, Any]]]] = [
             ("topology", ["kubernetes.io/hostname"]),
         ],
     ),
-    (ULTRA, [("pools.0.capacity", {"kind": "spot"}), ("pools.0.min_nodes", 0)]),
+    (ULTRA, [*VOLCANO, ("pools.0.capacity", {"kind": "spot"}), ("pools.0.min_nodes", 0)]),
+    (ULTRA, [("pools.0.min_nodes", 16)]),
     (ULTRA, [("pools.0.placement", {"kind": "workload-policy"})]),
     (
         ULTRA,

@@ -121,6 +121,21 @@ def test_a_runtime_makes_a_pod_group_and_its_pods_are_volcanos() -> None:
     assert {"key": "gpu", "operator": "Exists"} in pod["spec"]["tolerations"]
 
 
+def test_first_node_of_an_empty_pool_need_prove_nothing() -> None:
+    """GKE's autoscaler has the labels of a pool, and of its nodes if there is one."""
+    for fields, proven in (
+        ({}, True),
+        ({"min_nodes": 4}, True),
+        ({"min_nodes": 0}, False),
+        ({"capacity": {"kind": "flex-start", "queued": False}}, False),
+    ):
+        raw = stack_cluster("gcp-a3-ultra") | {"queueing": dict(VOLCANO)}
+        del raw["ready_timeout_seconds"], raw["runtimes"][2]
+        raw["pools"][0].update(fields)
+        selector = resolved(raw).runtimes[0].pod["spec"]["nodeSelector"]
+        assert (selector.items() >= gate_labels(of(raw)).items() > set()) is proven, fields
+
+
 def test_the_contract_says_who_admits() -> None:
     contract = resolved(site()).contract
     assert contract.scheduler == "volcano"
