@@ -119,6 +119,33 @@ def every() -> list[Case]:
     ]
 
 
+#: Each mode once, where it makes the most kinds of objects.
+USUAL = (
+    "dranet-gcp-rdma-existing",
+    "efa-efa-aws-dra",
+    "gcp-rdma-gcp-rdma-gcp",
+    "host-device-roce-existing-own-networks",
+    "ipoib-infiniband-existing",
+    "none-ethernet-aws",
+    "provider-native-roce-existing",
+    "rdma-shared-roce-existing",
+    "sriov-ib-infiniband-existing",
+    "sriov-roce-roce-existing-manual",
+    "tcpx-tcpx-gcp",
+    "tcpxo-tcpxo-gcp",
+)
+
+
+def in_two() -> list[Any]:
+    """Return two parameters: the usual cases, and all others for a costlier target."""
+    usual = [case for case in every() if case.id in USUAL]
+    others = [case for case in every() if case.id not in USUAL]
+    return [
+        pytest.param(usual, id="usual"),
+        pytest.param(others, id="others", marks=pytest.mark.exhaustive),
+    ]
+
+
 _BASE = {"lab": "lab", "existing": "lab", "aws": "aws-p5-prod", "gcp": "gcp-a3-ultra"}
 
 

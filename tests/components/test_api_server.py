@@ -353,9 +353,9 @@ BAD_PODS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", GOOD)
-def test_a_good_job_passes(applied: Server, case: str) -> None:
-    assert applied.verdict(GOOD[case]) == ""
+def test_a_good_job_passes(applied: Server) -> None:
+    for case, body in GOOD.items():
+        assert applied.verdict(body) == "", case
 
 
 def test_what_kueue_patches_passes_from_kueue_alone(applied: Server) -> None:
@@ -368,20 +368,18 @@ def test_what_kueue_patches_passes_from_kueue_alone(applied: Server) -> None:
     assert "which Kueue alone says" in applied.verdict(body)
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_a_bad_job_is_refused_with_the_remedy(applied: Server, case: str) -> None:
-    body, words = BAD[case]
-    verdict = applied.verdict(body)
-    assert "railhead-train-job" in verdict
-    assert words in verdict
+def test_a_bad_job_is_refused_with_the_remedy(applied: Server) -> None:
+    for case, (body, words) in BAD.items():
+        verdict = applied.verdict(body)
+        assert "railhead-train-job" in verdict, (case, verdict)
+        assert words in verdict, (case, verdict)
 
 
-@pytest.mark.parametrize("case", BAD_PODS)
-def test_pods_are_not_patched_off_their_network(applied: Server, case: str) -> None:
-    body, words = BAD_PODS[case]
-    verdict = applied.verdict(body)
-    assert "railhead-train-job-pods" in verdict
-    assert f"spec.podTemplateOverrides: {words}" in verdict or words in verdict
+def test_pods_are_not_patched_off_their_network(applied: Server) -> None:
+    for case, (body, words) in BAD_PODS.items():
+        verdict = applied.verdict(body)
+        assert "railhead-train-job-pods" in verdict, (case, verdict)
+        assert words in verdict, (case, verdict)
 
 
 def test_a_bare_pod_with_devices_is_refused(applied: Server) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from tests import crds
 from tests.api_server import Server, lab_definitions
-from tests.components.fabrics import Case, every, recorded
+from tests.components.fabrics import USUAL, Case, every, recorded
 from tests.components.test_api_server import manifests
 from tests.engine.controlplane import ControlPlane
 from tests.marks import few
@@ -29,23 +29,6 @@ GROUPS = (
 )
 # What the other parts of a stack make on a cloud; those parts have tests of their own.
 ELSEWHERE = ("networking.gke.io", "storage.k8s.io")
-
-
-#: Each mode once, where it makes the most kinds of objects.
-USUAL = (
-    "dranet-gcp-rdma-existing",
-    "efa-efa-aws-dra",
-    "gcp-rdma-gcp-rdma-gcp",
-    "host-device-roce-existing-own-networks",
-    "ipoib-infiniband-existing",
-    "none-ethernet-aws",
-    "provider-native-roce-existing",
-    "rdma-shared-roce-existing",
-    "sriov-ib-infiniband-existing",
-    "sriov-roce-roce-existing-manual",
-    "tcpx-tcpx-gcp",
-    "tcpxo-tcpxo-gcp",
-)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,39 +54,40 @@ def server(judging_plane: ControlPlane) -> Iterator[Server]:
 
 
 @pytest.mark.controlplane
-@pytest.mark.parametrize("case", every(), ids=lambda c: c.id)
-def test_a_level_is_the_strictest_that_the_runtimes_pods_pass(server: Server, case: Case) -> None:
+def test_a_level_is_the_strictest_that_the_runtimes_pods_pass(server: Server) -> None:
     """Above it pods would not start; below it the namespace would be open for nothing."""
-    cluster = parsed(case)
-    level = pod_security(cluster)
-    for runtime in runtimes(cluster):
-        pod = json.loads(json.dumps(runtime.pod))
-        spec = {k: v for k, v in pod["spec"].items() if k != "resourceClaims"}
-        body = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "rank", "namespace": BASELINE},
-            "spec": spec,
-        }
-        for container in spec["containers"]:
-            container.get("resources", {}).pop("claims", None)
-        verdict = server.verdict(body)
-        if level.level == "baseline":
-            assert verdict == ""
-        else:
-            assert 'violates PodSecurity "baseline' in verdict
-            assert level.beyond
+    for case in every():
+        cluster = parsed(case)
+        level = pod_security(cluster)
+        for runtime in runtimes(cluster):
+            verdict = server.verdict(in_baseline(runtime.pod))
+            if level.level == "baseline":
+                assert verdict == "", case.id
+            else:
+                assert 'violates PodSecurity "baseline' in verdict, case.id
+                assert level.beyond, case.id
 
 
-@pytest.mark.parametrize("case", every(), ids=lambda c: c.id)
-def test_a_level_asks_of_a_fabric_what_the_guard_lets_through(case: Case) -> None:
-    cluster = parsed(case)
-    asked = demand(cluster)
-    assert beyond_baseline(cluster.fabric) == (
-        *(f"the capability {n}" for n in sorted(set(asked.capabilities) - BASELINE_CAPABILITIES)),
-        *(f"the host path {p}" for p in dict.fromkeys(p.path for p in asked.host_paths)),
-        *(("the node's network",) if asked.host_network is not None else ()),
-    )
+def in_baseline(template: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the pod of a template, without its claims, in the namespace of the level."""
+    spec = json.loads(json.dumps(template["spec"]))
+    spec.pop("resourceClaims", None)
+    for container in spec["containers"]:
+        container.get("resources", {}).pop("claims", None)
+    metadata = {"name": "rank", "namespace": BASELINE}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def test_a_level_asks_of_a_fabric_what_the_guard_lets_through() -> None:
+    for case in every():
+        cluster = parsed(case)
+        asked = demand(cluster)
+        beyond = sorted(set(asked.capabilities) - BASELINE_CAPABILITIES)
+        assert beyond_baseline(cluster.fabric) == (
+            *(f"the capability {name}" for name in beyond),
+            *(f"the host path {p}" for p in dict.fromkeys(p.path for p in asked.host_paths)),
+            *(("the node's network",) if asked.host_network is not None else ()),
+        ), case.id
     assert set(HARMLESS_CAPABILITIES) == BASELINE_CAPABILITIES | {"SYS_PTRACE"}
 
 

@@ -23,7 +23,7 @@ from railhead.resolve.pod_guards import demand
 from railhead.resolve.runtimes import runtimes
 from tests.api_server import Server, lab_definitions
 from tests.components import fabrics
-from tests.components.fabrics import Case, every, parameters
+from tests.components.fabrics import Case, in_two
 from tests.components.test_pod_guards import GPU, JOINED, RDMA, ROCE, env, eventually, namespace
 from tests.engine.controlplane import ControlPlane
 
@@ -303,51 +303,52 @@ GOOD: dict[str, Body] = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_job_is_refused_for_what_its_pods_would_be(server: Server, kind: str, case: str) -> None:
-    bad, words = BAD[case]
-    verdict = server.verdict(KINDS[kind](bad))
-    assert f"template-{WHERE}" in verdict
-    assert words in verdict
+# Every rule is asked of a JobSet; of the other kinds, where each has its pods.
+OF_EACH_KIND = ("TCP", "TCP in an init container", "RDMA without the networks")
 
 
-@pytest.mark.parametrize("case", GOOD)
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_job_whose_pods_are_taken_is_taken(server: Server, kind: str, case: str) -> None:
-    assert server.verdict(KINDS[kind](GOOD[case])) == ""
+def test_a_job_is_refused_for_what_its_pods_would_be(server: Server) -> None:
+    rows = [("JobSet", case) for case in BAD] + [(k, case) for k in KINDS for case in OF_EACH_KIND]
+    for kind, case in rows:
+        bad, words = BAD[case]
+        verdict = server.verdict(KINDS[kind](bad))
+        assert f"template-{WHERE}" in verdict, (kind, case, verdict)
+        assert words in verdict, (kind, case, verdict)
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
+def test_a_job_whose_pods_are_taken_is_taken(server: Server) -> None:
+    rows = [("JobSet", case) for case in GOOD] + [(k, "no fabric, in words") for k in KINDS]
+    for kind, case in rows:
+        assert server.verdict(KINDS[kind](GOOD[case])) == "", (kind, case)
+
+
+def test_a_ray_job_gives_its_workers_no_other_network(server: Server) -> None:
+    for environment in (
         {"entrypoint": "NCCL_NET=Socket python x.py"},
         {"runtimeEnvYAML": "env_vars:\n  NCCL_NET: Socket\n"},
         {"runtimeEnvYAML": '{"env_vars": {"FI_PROVIDER": "tcp"}}'},
-    ],
-)
-def test_a_ray_job_gives_its_workers_no_other_network(server: Server, said: Body) -> None:
-    job = ray("RayJob")(template())
-    job["spec"] |= said
-    assert "spec.entrypoint or spec.runtimeEnvYAML sets" in server.verdict(job)
+    ):
+        job = ray("RayJob")(template())
+        job["spec"] |= environment
+        assert "spec.entrypoint or spec.runtimeEnvYAML sets" in server.verdict(job), environment
     job["spec"] |= {"entrypoint": "python x.py", "runtimeEnvYAML": "env_vars:\n  A: NCCL_NET\n"}
     assert server.verdict(job) == ""
 
 
-@pytest.mark.parametrize("case", [case for case in BAD if "TCP" in case or "variable" in case])
-def test_pod_of_a_refused_job_is_refused(server: Server, case: str) -> None:
-    bad, words = BAD[case]
-    verdict = server.verdict(pod(bad))
-    assert f"variables-{WHERE}" in verdict
-    assert words in verdict
+def test_pod_of_a_refused_job_is_refused(server: Server) -> None:
+    for case in (case for case in BAD if "TCP" in case or "variable" in case):
+        bad, words = BAD[case]
+        verdict = server.verdict(pod(bad))
+        assert f"variables-{WHERE}" in verdict, (case, verdict)
+        assert words in verdict, (case, verdict)
 
 
-@pytest.mark.parametrize("name", sorted(SWITCHES))
-def test_every_variable_of_the_list(server: Server, name: str) -> None:
-    for item in (pod(template(env=env(**{name: "x"}))), jobset(template(env=env(**{name: "x"})))):
-        assert "chooses another network" in server.verdict(item)
-    worded = template(command=["sh", "-c", f"{name}=x ./train"])
-    assert "command or args" in server.verdict(pod(worded))
+def test_every_variable_of_the_list(server: Server) -> None:
+    for name in SWITCHES:
+        chosen = server.verdict(pod(template(env=env(**{name: "x"}))))
+        assert "chooses another network" in chosen, name
+        worded = template(command=["sh", "-c", f"{name}=x ./train"])
+        assert "command or args" in server.verdict(pod(worded)), name
 
 
 def test_one_pod_of_a_job_needs_no_fabric(server: Server) -> None:
@@ -355,26 +356,24 @@ def test_one_pod_of_a_job_needs_no_fabric(server: Server) -> None:
     assert server.verdict(plain) == ""
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "LeaderWorkerSet"])
-@pytest.mark.parametrize(
-    ("labels", "words"),
-    [
-        ({}, "the job has no queue, and would stay suspended for ever"),
-        ({QUEUE_LABEL: ""}, "the job has no queue"),
-        (
-            {QUEUE_LABEL: "defualt"},
-            f"names the queue defualt, which namespace {WHERE} has not, so the job would wait for "
-            "ever: name one of: training, spare",
-        ),
-    ],
+NO_QUEUE = "the job has no queue, and would stay suspended for ever"
+WRONG_QUEUE = (
+    f"names the queue defualt, which namespace {WHERE} has not, so the job would wait for ever: "
+    "name one of: training, spare"
 )
-def test_a_job_without_a_queue_says_so(
-    server: Server, kind: str, labels: dict[str, str], words: str
-) -> None:
-    verdict = server.verdict(KINDS[kind](template(), labels=labels))
-    assert f"queued-{WHERE}" in verdict
-    assert words in verdict
-    assert server.verdict(KINDS[kind](template(), labels={QUEUE_LABEL: "spare"})) == ""
+
+
+def test_a_job_without_a_queue_says_so(server: Server) -> None:
+    rows: list[tuple[str, dict[str, str], str]] = [
+        ("JobSet", {QUEUE_LABEL: ""}, NO_QUEUE),
+        ("JobSet", {QUEUE_LABEL: "defualt"}, WRONG_QUEUE),
+        *((kind, {}, NO_QUEUE) for kind in KINDS if kind != "LeaderWorkerSet"),
+    ]
+    for kind, labels, words in rows:
+        verdict = server.verdict(KINDS[kind](template(), labels=labels))
+        assert f"queued-{WHERE}" in verdict, (kind, labels, verdict)
+        assert words in verdict, (kind, labels, verdict)
+        assert server.verdict(KINDS[kind](template(), labels={QUEUE_LABEL: "spare"})) == "", kind
 
 
 def test_what_a_job_made_is_charged_with_it(server: Server) -> None:
@@ -441,11 +440,37 @@ def install(server: Server, where: str, policies: Mapping[str, Body]) -> None:
         server.guard(f"{name}-{where}", Guard(policy=spec))
 
 
-@pytest.mark.parametrize("case", parameters(every()))
-def test_what_trainer_makes_of_the_stacks_runtimes_passes(server: Server, case: Case) -> None:
+@pytest.mark.parametrize("cases", in_two())
+def test_what_trainer_makes_of_the_stacks_runtimes_passes(
+    server: Server, cases: list[Case]
+) -> None:
+    made = {case.id: runtimes_of(server, case) for case in cases}
+    # In force, and still the good one passes; so do its Job and its pods.
+    server.policies_settled()
+    for case, (trained, good) in made.items():
+        where = good["metadata"]["namespace"]
+        bad = copy.deepcopy(good)
+        (job,) = bad["spec"]["replicatedJobs"]
+        inner = job["template"]["spec"]["template"]["spec"]
+        node(inner)["env"] += env(TP_SOCKET_IFNAME="lo")
+        assert "chooses another network" in server.verdict(bad), case
+        assert server.verdict(good) == "", case
+        assert server.verdict(indexed(trained, namespace=where)) == "", case
+        alone = {"apiVersion": "v1", "kind": "Pod", "spec": trained["spec"]}
+        metadata = trained["metadata"] | {"name": "p", "namespace": where}
+        assert server.verdict(alone | {"metadata": metadata}) == "", case
+
+
+def node(pod: Body) -> Body:
+    """Return the trainer's container."""
+    return next(c for c in pod["containers"] if c["name"] == "node")
+
+
+def runtimes_of(server: Server, case: Case) -> tuple[Body, Body]:
+    """Install a stack's guards; return the pods and the JobSet that Trainer makes in it."""
     cluster = config.parse(fabrics.cluster(case), where="test")
     made = runtimes(cluster)
-    where = f"made-{case.mode}-{case.fabric}-{case.platform}-{case.variant}".rstrip("-").lower()
+    where = f"made-{case.id}".lower()
     fabric, text = demand(cluster), network(cluster, made)
     install(
         server,
@@ -456,19 +481,8 @@ def test_what_trainer_makes_of_the_stacks_runtimes_passes(server: Server, case: 
     spec = copy.deepcopy(dict(made[0].spec["template"]["spec"]))
     (job,) = spec["replicatedJobs"]
     trained = job["template"]["spec"]["template"]
-    container = next(c for c in trained["spec"]["containers"] if c["name"] == "node")
+    container = node(trained["spec"])
     container["env"] = [e for e in container["env"] if e["name"] != "PET_NNODES"]
     container["env"] += env(PET_NNODES="2", PET_MASTER_ADDR="j-node-0-0.j")
     container["command"] = ["torchrun", "x.py"]
-    good = body("jobset.x-k8s.io/v1alpha2", "JobSet", spec, namespace=where)
-    bad = copy.deepcopy(good)
-    (job,) = bad["spec"]["replicatedJobs"]
-    inner = job["template"]["spec"]["template"]["spec"]
-    next(c for c in inner["containers"] if c["name"] == "node")["env"] += env(TP_SOCKET_IFNAME="lo")
-    # In force, and still this one passes; so do its Job and its pods.
-    assert "chooses another network" in server.eventually_refuses(bad)
-    assert server.verdict(good) == ""
-    assert server.verdict(indexed(trained, namespace=where)) == ""
-    alone = {"apiVersion": "v1", "kind": "Pod", "spec": trained["spec"]}
-    metadata = trained["metadata"] | {"name": "p", "namespace": where}
-    assert server.verdict(alone | {"metadata": metadata}) == ""
+    return trained, body("jobset.x-k8s.io/v1alpha2", "JobSet", spec, namespace=where)
