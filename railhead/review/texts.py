@@ -68,7 +68,7 @@ def _loose(text: str) -> str:
     line = text.partition("#")[0].strip()
     if line.startswith(_INDEXES):
         return "takes packages from another place too: the highest version of any of them wins"
-    if not line or line.startswith("-") or "==" in line or "--hash" in line:
+    if not line or line.startswith("-") or any(pin in line for pin in ("==", "--hash", ".whl")):
         return ""
     return "has no exact version: other code tomorrow, without a review"
 

@@ -41,6 +41,7 @@ def test_requirement_without_a_version_is_loose() -> None:
         ("railhead[aws]>=0.1", "has no exact version"),
         ("boto3  # newest", "has no exact version"),
         ("-r base.txt", ""),
+        ("./wheels/railhead-0.1.0-py3-none-any.whl", ""),
         ("# boto3", ""),
         ("--extra-index-url https://packages.example.com/simple", "from another place"),
     ):
