@@ -250,6 +250,8 @@ def _rest(change: Change, kind: str, *, code: bool) -> Iterator[Judged]:
         rest = unread(change, READ.get(kind, ""))
     else:
         rest = unread(change, _REACH if kind in _REACHED else _RIGHTS)
+    # What replaces it is said with the replacement.
+    rest = {path: values for path, values in rest.items() if not path.startswith(change.forced_by)}
     if not rest:
         return
     texts = [f"{path}: {short(was)} -> {short(now)}" for path, (was, now) in rest.items()]

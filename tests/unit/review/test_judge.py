@@ -172,6 +172,12 @@ def test_change_is_told(type_: str, before: Any, after: Any, sentence: str) -> N
     assert any(sentence in text for text in texts), texts
 
 
+def test_field_that_replaces_is_told_once() -> None:
+    old, new = ({"deploymentType": kind} for kind in ("PERSISTENT_2", "SCRATCH_2"))
+    (text,) = said([planned(FSX, old)], [planned(FSX, new)])
+    assert "is replaced, because of deploymentType" in text
+
+
 @pytest.mark.parametrize("type_", [GUARD, NETWORK, FSX, INGRESS, RELEASE])
 def test_deletion_is_refused(type_: str) -> None:
     (text,) = said([planned(type_, {"metadata": {"name": "it"}})], [])
