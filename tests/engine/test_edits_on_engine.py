@@ -146,7 +146,7 @@ def test_an_unprotected_file_system_is_not_replaced_unasked(tmp_path: Path) -> N
     before = project.entries()
     for words in (("preview",), ("up", "--yes", "--skip-preview")):
         text = project.run(*words, status=1)
-        assert "storage lustre (of training/checkpoints) would lose" in text
+        assert "storage lustre (of training/checkpoints) cannot go from" in text
         assert "efa True to False" in text
     assert project.entries() == before
 

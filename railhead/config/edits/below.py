@@ -159,6 +159,27 @@ def _storage(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
             if after.standing:
                 tells = f"{of}would go from {', '.join(moves)} for new claims alone: others stay"
                 way = "add a class of another name, and copy"
+            elif before.platform == "aws" and any(
+                c.storage_class == name for c in after.checkpoints
+            ):
+                yield _kept_claims(name, of, moves)
+                continue
         else:
             continue
         yield Edit(kind="storage", name=name, loses=("data",), tells=tells, way=way)
+
+
+def _kept_claims(name: str, of: str, moves: tuple[str, ...]) -> Edit:
+    """Return the edit of a file system whose claims stay.
+
+    They are bound for good to volumes that name the old one by its id; no volume of theirs takes
+    another (kubernetes, ValidatePersistentVolumeUpdate), and `up` would end there.
+    """
+    return Edit(
+        kind="storage",
+        name=name,
+        loses=(),
+        tells=f"{of}cannot go from {', '.join(moves)} in place, and its claims stay bound to "
+        "volumes of the file system that would be deleted",
+        way="leave these as they were, or add a file system and a claim beside it, and copy",
+    )

@@ -240,6 +240,13 @@ def without_shared(raw: dict[str, Any]) -> None:
     raw["checkpoints"].pop()
 
 
+def without_claim_on_lustre(raw: dict[str, Any]) -> None:
+    raw["platform"]["storage"][0]["throughput"] = 500
+    del raw["checkpoints"][0]
+    for runtime in raw["runtimes"]:
+        runtime["checkpoint"] = "shared"
+
+
 def lone_burst(raw: dict[str, Any]) -> None:
     raw["queues"][0]["pools"].remove("h100-burst")
     raw["queues"].append({**raw["queues"][0], "name": "burst", "cluster_queue": "burst"})
@@ -255,18 +262,17 @@ SHARED = {"kind": "checkpoint", "name": "training/shared", "loses": ["data"]}
 ALL = ["data", "jobs", "quota"]
 # Shipped stack, edit, message, what the file must say; nothing where it cannot be allowed.
 BELOW: dict[str, tuple[str, Change, str, list[dict[str, Any]]]] = {
-    "efa off": ("aws-p5en-block", storage(0, efa=False), "efa True to False", [LUSTRE, H200]),
     "another throughput over EFA": (
         "aws-p5-prod",
         storage(0, throughput=500),
         "throughput 250 to 500",
-        [LUSTRE],
+        [],
     ),
     "fewer operations": (
         "aws-p5-prod",
         lambda raw: raw["platform"]["storage"][0]["metadata"].update(iops=6000),
         "metadata.iops down from 12000 to 6000",
-        [LUSTRE],
+        [],
     ),
     "another tier": (
         "gcp-a3-mega",
@@ -279,6 +285,12 @@ BELOW: dict[str, tuple[str, Change, str, list[dict[str, Any]]]] = {
         storage(1, bucket="other"),
         "bucket railhead-training-a3-ultra-datasets to other",
         [{**LUSTRE, "name": "datasets"}],
+    ),
+    "a file system whose claim goes": (
+        "aws-p5-prod",
+        without_claim_on_lustre,
+        "throughput 250 to 500",
+        [LUSTRE, {**SHARED, "name": "training/checkpoints"}],
     ),
     "a file system and its claim": (
         "aws-p5-prod",
