@@ -871,6 +871,13 @@ def doubts(cluster: GcpCluster) -> Iterator[Problem]:
             "platform.system_pool.machine_type",
             f"{kind!r} is too small for the controllers and what watches them",
         )
+    window = cluster.platform.maintenance
+    if window is None or window.no_upgrades_from is None:
+        yield (
+            "platform.maintenance.no_upgrades_from",
+            "is missing: GKE upgrades one node after another by itself, which ends the jobs on "
+            "each; with a day that is over it leaves that to you until a version's support ends",
+        )
     yield from _reservations(cluster)
     for path, pool, machine in _pools(cluster):
         yield from _nobody_drives(path, pool, cluster)

@@ -49,6 +49,13 @@ def _section(answers: Answers) -> Section:
                 "services": "10.0.32.0/20",
             },
             "gpu_networks": {"kind": "new", "cidr": "192.168.0.0/16"},
+            # Both begin at a Saturday that is over, as Google's own blueprints have it.
+            "maintenance": {
+                "start": "2026-01-03T02:00:00Z",
+                "end": "2026-01-03T10:00:00Z",
+                "recurrence": "FREQ=WEEKLY;BYDAY=SA,SU",
+                "no_upgrades_from": "2026-01-03T00:00:00Z",
+            },
             "system_pool": {"machine_type": "e2-standard-16", "min_nodes": 2, "max_nodes": 6},
             "storage": [
                 {"kind": "filestore", "name": "filestore", "tier": "zonal", "capacity_gib": 10240}
@@ -106,7 +113,8 @@ STARTERS = (
         ),
         comments={
             **COMMENTS,
-            "platform": "The cluster, its GPU pools and file systems are not deleted by accident.",
+            "platform": "The cluster, its GPU pools and file systems are not deleted by accident.\n"
+            "Nodes are upgraded on purpose alone: that ends the jobs on them.",
         },
     ),
 )

@@ -721,6 +721,12 @@ DOUBTED: list[tuple[str, Edit, str, str]] = [
     ("gcp-a3-mega", put("pools[0].driver", "disabled"), "pools[0].driver", "nobody installs"),
     (
         "gcp-a3-mega",
+        put("platform.maintenance.no_upgrades_from", None),
+        "platform.maintenance.no_upgrades_from",
+        "ends the jobs",
+    ),
+    (
+        "gcp-a3-mega",
         put("platform.gpu_networks.mtu", 1460),
         "platform.gpu_networks.mtu",
         "not the 8244",

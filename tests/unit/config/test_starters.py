@@ -9,7 +9,7 @@ import pytest
 
 from railhead import config
 from railhead.base.errors import InputError
-from railhead.machines import MACHINES
+from railhead.machines import GKE_MACHINES, MACHINES
 from railhead.platform.aws.facts import CAPACITY_BLOCK_ONLY
 from railhead.platform.registry import PLATFORMS, platform_of
 from railhead.platform.starter import starters
@@ -27,7 +27,12 @@ def test_a_first_stack_on_gcp_is_correct(machine: str, reservation: str) -> None
     for question in starter.questions:
         answers[question.key] = question.default(answers)
     answers |= {"machine": machine, "reservation": reservation}
-    config.parse(starter.section(answers), where="stack")
+    cluster = config.parse(starter.section(answers), where="stack")
+    now = datetime(2026, 11, 26, tzinfo=UTC)
+    doubts = [path for path, _ in platform_of(cluster).doubts(cluster, now)]
+    # A reservation may have been made with a policy.
+    placed = GKE_MACHINES[machine].labelled or not reservation
+    assert doubts == ([] if placed else ["pools[0].placement.kind"])
 
 
 def aws(machine: str, **more: str) -> Any:
@@ -40,7 +45,7 @@ def aws(machine: str, **more: str) -> Any:
 
 
 def test_a_first_stack_on_aws_is_correct() -> None:
-    """It has no doubt: each machine's own network layers, in a region that tells any."""
+    """Doubt none: each machine has its own network layers, in a region that tells any."""
     now = datetime(2026, 11, 26, tzinfo=UTC)
     machines = {n for n, row in MACHINES.items() if "aws" in row.platforms} - CAPACITY_BLOCK_ONLY
     for machine in sorted(machines):
