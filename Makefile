@@ -194,18 +194,20 @@ mutants: venv ## Which mistakes of one line the quick tests would miss (SAMPLE=1
 
 .PHONY: docs-tools
 docs-tools: venv
-	@$(VENV)/python -m pip install --quiet --require-hashes --requirement requirements/docs.txt
+	@$(VENV)/python -m pip install --quiet --require-hashes --requirement requirements/docs.txt \
+	  --requirement requirements/verify.txt
 
 .PHONY: site
 site: docs-tools ## The documentation as a site with search, build/site/VERSION; fails on a broken link
 	@PYTHONPATH=. $(VENV)/python tools/site.py
 
 .PHONY: dist
-dist: venv ## Wheel and source distribution of each of the four distributions, in dist/
+dist: venv ## Wheels and source distributions of the four, and requirements with their hashes, in dist/
 	@rm -rf dist
 	for folder in distributions/diagnose . distributions/accept distributions/lab; do
 	  (cd $$folder && $(CURDIR)/$(VENV)/python -m hatchling build -d $(CURDIR)/dist)
 	done
+	PYTHONPATH=. $(VENV)/python tools/pins.py dist
 
 .PHONY: release
 release: docs-tools ## A release in dist/VERSION: distributions, plugin, policies, site, SBOMs, provenance (VERSION=0.1.0)

@@ -36,6 +36,7 @@ compile lab.txt distributions/lab/pyproject.toml --constraint requirements/dev.t
 compile aws.txt pyproject.toml --extra aws --constraint requirements/dev.txt
 compile gcp.txt pyproject.toml --extra gcp --constraint requirements/dev.txt
 compile nccl.txt pyproject.toml --extra nccl --constraint requirements/dev.txt
+compile verify.txt pyproject.toml --extra verify --constraint requirements/dev.txt
 compile build.txt requirements/build.in --constraint requirements/dev.txt
 compile go.txt requirements/go.in
 compile docs.txt requirements/docs.in --constraint requirements/dev.txt

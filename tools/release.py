@@ -27,6 +27,7 @@ from railhead.cli import release as released
 from railhead.cli.release import SUMS, sha256
 from railhead.cli.repository import pack
 from railhead.provider.schema import package_schema
+from tools import pins
 
 REPO = Path(__file__).resolve().parents[1]
 #: Distribution -> the folder that builds it, and the pins of what it brings.
@@ -97,13 +98,18 @@ def build(into: Path, *, umask: int, zone: str) -> None:
         run(".", "tools/site.py", "--into", site)
         archive(into / names["site"], _contents(Path(site, __version__)), __version__)
     # The engine unpacks a plugin into a folder of its own.
-    archive(into / names["plugin"], _contents(REPO / "plugin"), "")
-    pins = {"requirements.txt": f"railhead[deploy]=={__version__}\n"}
-    rules = {name: text.encode() for name, text in {**pack("railhead", "venv"), **pins}.items()}
-    archive(into / names["policies"], rules, "railhead-policies")
+    plugin = _contents(REPO / "plugin") | _pins("plugin", into)
+    archive(into / names["plugin"], plugin, "")
+    rules = {name: text.encode() for name, text in pack("railhead", "venv").items()}
+    archive(into / names["policies"], rules | _pins("policies", into), "railhead-policies")
+    pins.write(into)
     schema = json.dumps(package_schema(), indent=1) + "\n"
     (into / names["schema"]).write_text(schema, encoding="utf-8")
     (into / names["notes"]).write_text(notes(), encoding="utf-8")
+
+
+def _pins(role: str, wheels: Path) -> dict[str, bytes]:
+    return {"requirements.txt": pins.requirements(role, wheels).encode()}
 
 
 def _contents(folder: Path) -> dict[str, bytes]:

@@ -335,6 +335,6 @@ def _serialization() -> Any:
     except ImportError as error:
         raise PrerequisiteError(
             "signatures need the Python package cryptography, which is not installed",
-            remedy="pip install 'railhead-accept[sign]'",
+            remedy="pip install 'cryptography>=45'",
         ) from error
     return serialization

@@ -13,6 +13,7 @@ import typer
 from railhead import __version__
 from railhead.base import running
 from railhead.base.errors import PrerequisiteError
+from railhead.base.version import installing
 from railhead.cli.catalog import app as catalog_app
 from railhead.cli.completion import completion
 from railhead.cli.config import app as config_app
@@ -174,7 +175,7 @@ def _add_absent(name: str, distribution: str, to: typer.Typer) -> None:
     def absent() -> None:
         raise PrerequisiteError(
             f"`railhead {name}` comes with {distribution}, which is not installed",
-            remedy=f"pip install {distribution}=={__version__}",
+            remedy=installing("deploy"),
         )
 
     # Whatever follows it, `--help` too.

@@ -16,7 +16,7 @@ import typer
 
 from railhead.base.finding import Finding
 from railhead.base.options import Json
-from railhead.base.version import DISTRIBUTIONS, __version__
+from railhead.base.version import DISTRIBUTIONS, __version__, installing
 from railhead.cli.findings import rows, show
 
 if TYPE_CHECKING:
@@ -90,17 +90,27 @@ def _distributions() -> Finding:
             continue
     text = f"Python {sys.version.split()[0]}, " + ", ".join(f"{n} {v}" for n, v in there.items())
     if set(there.values()) != {__version__}:
-        wanted = " ".join(f"{name}=={__version__}" for name in there)
         return Finding(
-            name="railhead", passed=False, text=text, remedy=f"they are one: pip install {wanted}"
+            name="railhead", passed=False, text=text, remedy=f"they are one: {installing('deploy')}"
         )
     return Finding(name="railhead", passed=True, text=text)
 
 
 def _pins(project: Path) -> Finding:
     """Return whether the project's requirements pin the Railhead that runs."""
-    file = project / "requirements.txt"
+    from railhead.cli.repository import REQUIREMENTS, WHEELS, named
+
+    file = project / REQUIREMENTS
     text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    for name in named(file):
+        if not (project / name).is_file():
+            return Finding(
+                name="pins",
+                passed=False,
+                text=f"{file.name} names {name}, which is not there",
+                remedy=f"copy a release's *.whl and requirements-*.txt into {project / WHEELS}",
+            )
+        text += (project / name).read_text(encoding="utf-8")
     pinned = set(re.findall(r"^railhead[a-z-]*(?:\[[^\]]*\])?==(\S+)", text, re.MULTILINE))
     if not pinned:
         return Finding(name="pins", passed=None, text=f"{project} pins no version of railhead")
@@ -109,7 +119,7 @@ def _pins(project: Path) -> Finding:
             name="pins",
             passed=False,
             text=f"{file} pins {', '.join(sorted(pinned))}, and {__version__} runs",
-            remedy=f"pip install -r {file}, or pin =={__version__} there",
+            remedy=f"pip install -r {file}, or put the wheels of {__version__} into {WHEELS}/",
         )
     return Finding(name="pins", passed=True, text=f"{file.name} pins {__version__}")
 
@@ -139,7 +149,7 @@ def _pulumi() -> Finding:
             name="pulumi",
             passed=False,
             text=f"{text}, and its SDK is not installed",
-            remedy=f"pip install 'railhead[deploy]=={__version__}'",
+            remedy=installing("deploy"),
         )
     if (int(version[1]), int(version[2])) < ENGINE:
         text += f", older than {ENGINE[0]}.{ENGINE[1]}, with which Railhead is tested"
@@ -189,7 +199,7 @@ def _platforms(clusters: list[Cluster]) -> Iterator[Finding]:
             name=kind,
             passed=there,
             text=f"the package {sdk} is {'there' if there else 'not installed'}",
-            remedy="" if there else f"pip install 'railhead[{needs.extra}]=={__version__}'",
+            remedy="" if there else installing(needs.extra),
         )
         for program in needs.programs:
             path = shutil.which(program)

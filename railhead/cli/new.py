@@ -22,7 +22,7 @@ def new(
         Path,
         typer.Argument(
             metavar="DIR",
-            help="The repository's folder: absent, empty but for .git and .venv, or a project.",
+            help="Its folder: absent, a project, or empty but for .git, .venv and wheels.",
         ),
     ],
     platform: Annotated[
@@ -87,7 +87,11 @@ def new(
     answers = _answers(starter, {"name": _named(name, "--stack")}, sets or [], asking)
     section = starter.section(answers)
     path = f"{stack_config_dir(project) if adds else 'stacks'}/Pulumi.{name}.yaml"
-    config.parse(section, where=path)
+    try:
+        config.parse(section, where=path)
+    except InputError as error:
+        remedy = "answer otherwise (`--set KEY=VALUE`); nothing was written"
+        raise InputError(error.problem, remedy=remedy) from None
     if (folder / path).exists():
         raise InputError(f"{folder / path}: exists already", remedy="name another by --stack")
     made: Mapping[str, str] = {path: stack_text(starter, section)}
@@ -100,13 +104,28 @@ def new(
     typer.echo(
         f"wrote {path if adds else f'{len(made)} files'} to {folder}: stack {name} on {chosen}, "
         f"{answers['nodes']} nodes\n"
+        f"{_lacking(folder, starter.extra)}"
         f"next: {_entering(folder)}railhead config check && railhead plan {name}"
     )
 
 
 def _others(folder: Path) -> Iterator[Path]:
-    """Yield what is in a folder but for a clone's `.git` and the environment of `Pulumi.yaml`."""
-    return (path for path in folder.iterdir() if path.name not in (".git", ".venv"))
+    """Yield what is in a folder but for a clone's `.git`, the environment and the wheels."""
+    from railhead.cli.repository import WHEELS
+
+    return (path for path in folder.iterdir() if path.name not in (".git", ".venv", WHEELS))
+
+
+def _lacking(folder: Path, extra: str) -> str:
+    """Return a line for what the requirements lack to install a stack's program; empty if none."""
+    from railhead.cli.repository import REQUIREMENTS, WHEELS, named
+
+    pins = f"{WHEELS}/requirements-{extra}.txt"
+    if pins not in named(folder / REQUIREMENTS):
+        return f"{REQUIREMENTS}: add the line `-r {pins}`\n"
+    if not (folder / pins).is_file():
+        return f"{folder / WHEELS}: copy a release's *.whl and requirements-*.txt into it\n"
+    return ""
 
 
 def _entering(folder: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 import tarfile
 import zipfile
@@ -14,15 +15,19 @@ from typing import Annotated, Any
 
 import typer
 
+from railhead.base.errors import NotFoundError, PrerequisiteError, RefusedError
 from railhead.base.finding import Finding
-from railhead.base.version import DISTRIBUTIONS
+from railhead.base.version import DISTRIBUTIONS, ROLES
 from railhead.cli.findings import show
 
 SUMS = "SHA256SUMS"
 #: Made by a release's workflow, and by nobody else: it signs the checksums.
 SIGNATURE = "SHA256SUMS.sigstore.json"
+#: Who vouches for the identity of a workflow on GitHub.
+GITHUB = "https://token.actions.githubusercontent.com"
 PROVENANCE = "https://slsa.dev/provenance/v1"
 _LINE = re.compile(r"([0-9a-f]{64})  (\S+)")
+_OURS = re.compile(r"^(railhead[a-z-]*).*(?:\n +--hash=sha256:([0-9a-f]{64})$)?", re.MULTILINE)
 
 
 def verify_release(
@@ -30,24 +35,32 @@ def verify_release(
     commit: Annotated[
         str, typer.Option("--commit", metavar="SHA", help="The commit that it must be made of.")
     ] = "",
+    identity: Annotated[
+        str,
+        typer.Option(
+            "--identity", metavar="WORKFLOW", help="The workflow that must have signed SHA256SUMS."
+        ),
+    ] = "",
+    issuer: Annotated[
+        str, typer.Option("--issuer", metavar="URL", help="Who vouches for that identity.")
+    ] = GITHUB,
 ) -> None:
     """Check a release: that it is whole and unchanged, of one version, and made of a commit.
 
-    It compares checksums, SBOMs, the provenance statement, and what the plugin and the policy pack
-    install. A checksum shows that a file is the one that was released if SHA256SUMS itself came by
-    a way that you trust, such as its signature, which this command does not check, as it says.
+    It compares checksums, SBOMs, the provenance statement, and what the plugin, the policy pack and
+    the requirements install. With `--identity` it checks who signed SHA256SUMS, by Sigstore's
+    roots of trust as the installed package `sigstore` has them: no network is asked.
 
     Example: [bold]railhead verify-release dist/0.1.0[/bold]
 
-    Exits 0 when everything is as it was released, 5 when there is no release, 6 when not.
+    Exits 0 when everything is as it was released, 4 when `sigstore` is not installed, 5 when there
+    is no release, 6 when not.
     """
-    from railhead.base.errors import NotFoundError, RefusedError
-
     if not (folder / SUMS).is_file():
         raise NotFoundError(
             f"{folder} has no {SUMS}", remedy="name a release's folder, as `make release` makes it"
         )
-    findings = list(checked(folder, commit))
+    findings = [*checked(folder, commit), signed(folder, identity, issuer)]
     show(findings, {True: "ok", None: "unasked", False: "wrong"})
     if wrong := [finding.name for finding in findings if finding.passed is False]:
         raise RefusedError(
@@ -65,6 +78,7 @@ def names(version: str) -> dict[str, str]:
         "provenance": f"railhead-{version}.intoto.json",
         "schema": f"railhead-{version}.schema.json",
         "site": f"railhead-site-{version}.tar.gz",
+        **{part: f"requirements-{part}.txt" for part in ROLES},
     }
 
 
@@ -83,22 +97,60 @@ def checked(folder: Path, commit: str = "") -> Iterator[Finding]:
     for name in sorted(there & sums.keys()):
         passed = sha256(folder / name) == sums[name]
         yield Finding(name=name, passed=passed, text="as released" if passed else "was changed")
-    yield _signature(folder)
     versions = yield from _versions(folder, sums)
     if len(versions) == 1:
         yield from _parts(folder, sums, versions.pop(), commit)
 
 
-def _signature(folder: Path) -> Finding:
-    """Return how to find out who made the release, which takes more than its files."""
-    text, remedy = "is not in the folder", f"take {SUMS} by a way that you trust"
-    if (folder / SIGNATURE).is_file():
-        text = "is there, and is not checked here"
-        remedy = (
-            f"cosign verify-blob {SUMS} --bundle {SIGNATURE} --certificate-identity WORKFLOW "
-            "--certificate-oidc-issuer ISSUER"
+def signed(folder: Path, identity: str, issuer: str) -> Finding:
+    """Return whether an identity signed the checksums; an empty one is not asked for."""
+    if identity:
+        problem = _unsigned(folder, identity, issuer)
+        return Finding(name=SIGNATURE, passed=not problem, text=problem or f"is by {identity}")
+    if not (folder / SIGNATURE).is_file():
+        return Finding(
+            name=SIGNATURE,
+            passed=None,
+            text="is not in the folder",
+            remedy=f"take {SUMS} by a way that you trust",
         )
-    return Finding(name=SIGNATURE, passed=None, text=text, remedy=remedy)
+    return Finding(
+        name=SIGNATURE,
+        passed=None,
+        text="is there; whose it is was not asked",
+        remedy="--identity https://github.com/OWNER/REPOSITORY/.github/workflows/release.yml"
+        "@refs/tags/vVERSION",
+    )
+
+
+def _unsigned(folder: Path, identity: str, issuer: str) -> str:
+    """Return why the checksums are not signed by an identity; empty if they are.
+
+    ``offline=True`` takes the trusted root that the package ships, or that an earlier run of
+    sigstore's own command renewed (sigstore 4.5.1, sigstore/_internal/tuf.py).
+    """
+    try:
+        from sigstore.errors import Error
+        from sigstore.models import Bundle
+        from sigstore.verify import Verifier
+        from sigstore.verify.policy import Identity
+    except ImportError as error:
+        raise PrerequisiteError(
+            f"--identity needs the package sigstore: {error}",
+            remedy="pip install 'sigstore>=4.5,<5'",
+        ) from error
+    # It warns that nothing is renewed, which is what is asked for.
+    logging.getLogger("sigstore").setLevel(logging.ERROR)
+    try:
+        bundle = Bundle.from_json((folder / SIGNATURE).read_bytes())
+        Verifier.production(offline=True).verify_artifact(
+            (folder / SUMS).read_bytes(), bundle, Identity(identity=identity, issuer=issuer)
+        )
+    except FileNotFoundError:
+        return "is not in the folder"
+    except (Error, ValueError) as error:
+        return f"does not prove {identity}: {error}"
+    return ""
 
 
 def _parts(folder: Path, sums: dict[str, str], version: str, commit: str) -> Iterator[Finding]:
@@ -107,13 +159,9 @@ def _parts(folder: Path, sums: dict[str, str], version: str, commit: str) -> Ite
     if missing := [name for name in parts.values() if name not in sums]:
         yield Finding(name="parts", passed=False, text=f"{', '.join(missing)}: not in the release")
         return
-    for part in ("plugin", "policies"):
-        try:
-            pins = _requirements(folder / parts[part])
-        except (KeyError, OSError, tarfile.TarError) as error:
-            pins = str(error)
-        passed = re.fullmatch(rf"railhead\[\S+\]=={re.escape(version)}\n", pins) is not None
-        yield Finding(name=parts[part], passed=passed, text=f"installs {pins.strip()}")
+    for part in ("plugin", "policies", *ROLES):
+        problem = _installs(folder, parts[part], sums)
+        yield Finding(name=parts[part], passed=not problem, text=problem or "installs this release")
     problem, made = _provenance(folder / parts["provenance"], sums)
     if commit and not problem and made != commit:
         problem = f"is made of {made or 'a tree with uncommitted changes'}, not of commit {commit}"
@@ -121,7 +169,22 @@ def _parts(folder: Path, sums: dict[str, str], version: str, commit: str) -> Ite
     yield Finding(name=parts["provenance"], passed=not problem, text=text)
 
 
+def _installs(folder: Path, name: str, sums: dict[str, str]) -> str:
+    """Return why a file's requirements do not install these wheels alone; empty if they do."""
+    try:
+        pins = _OURS.findall(_requirements(folder / name))
+    except (KeyError, OSError, ValueError, tarfile.TarError) as error:
+        return f"cannot be read: {error}"
+    wheels = {file.partition("-")[0]: digest for file, digest in sums.items() if ".whl" in file}
+    wrong = [pin for pin, digest in pins if digest != wheels.get(pin.replace("-", "_"))]
+    if wrong or not pins:
+        return f"installs another {', '.join(wrong) or 'package'}"
+    return ""
+
+
 def _requirements(file: Path) -> str:
+    if file.suffix == ".txt":
+        return file.read_text(encoding="utf-8")
     with tarfile.open(file) as archive:
         [member] = [m for m in archive.getmembers() if m.name.endswith("requirements.txt")]
         content = archive.extractfile(member)

@@ -5,6 +5,7 @@ YAML is dumped from objects; a comment is put above a field as a whole line.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ from railhead.launch import schema as job
 from railhead.platform.starter import Section, Starter
 
 _WIDTH = 100
+REQUIREMENTS = "requirements.txt"
+#: Where a repository keeps the wheels that it installs, with their requirements.
+WHEELS = "wheels"
 _PROGRAM = '''"""Program of `pulumi up`: the cluster of the current stack's file."""
 
 from railhead.program import main
@@ -39,6 +43,12 @@ _POLICIES = """\
 #
 # versions-ran: mandatory
 # cloud-is-closed: {networks: [10.0.0.0/8]}
+"""
+#: Relative to the file that names it: pip, in `-r` and in `--find-links`.
+_REQUIREMENTS = f"""\
+# Railhead's wheels and all that they need, each by its hash: a public index has another project
+# by the name. An upgrade replaces what is in {WHEELS}/.
+-r {WHEELS}/requirements-{{extra}}.txt
 """
 _README = """\
 # {name}
@@ -112,10 +122,7 @@ def files(name: str, stack: str, starter: Starter, section: Section) -> Mapping[
         "stacks/stack.schema.json": schema.text(),
         "policies.yaml": _POLICIES,
         **{f"policies/{file}": text for file, text in pack(name, "../.venv").items()},
-        "requirements.txt": "".join(
-            f"{requirement}=={__version__}\n"
-            for requirement in (f"railhead[{starter.extra}]", "railhead-accept", "railhead-lab")
-        ),
+        REQUIREMENTS: _REQUIREMENTS.format(extra=starter.extra),
         **_job(),
         # As docs/pipelines has them: a pull request is reviewed without credentials.
         ".github/workflows/railhead-review.yml": _pipeline("github-review.yml"),
@@ -123,6 +130,12 @@ def files(name: str, stack: str, starter: Starter, section: Section) -> Mapping[
         ".gitignore": _IGNORED,
         "README.md": _README.format(name=name, stack=stack, version=__version__, job=_EXAMPLE.name),
     }
+
+
+def named(requirements: Path) -> tuple[str, ...]:
+    """Return the files that a requirements file takes in by `-r`; none if it is not there."""
+    text = requirements.read_text(encoding="utf-8") if requirements.is_file() else ""
+    return tuple(re.findall(r"^-r +(\S+)", text, re.MULTILINE))
 
 
 def _job() -> Mapping[str, str]:

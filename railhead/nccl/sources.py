@@ -113,7 +113,7 @@ def _zstd(raw: Readable, name: str) -> Readable:
     except ImportError as error:
         raise PrerequisiteError(
             f"{name} is compressed with zstd, and the zstandard package is not installed",
-            remedy="pip install 'railhead-diagnose[nccl]', or name - and pipe `zstd -dc FILE` in",
+            remedy="pip install 'zstandard>=0.23', or name - and pipe `zstd -dc FILE` in",
         ) from error
     decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 31)
     return cast(Readable, decompressor.stream_reader(cast(BinaryIO, raw), read_across_frames=True))

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 
 from railhead.base.errors import ExitCode, PrerequisiteError, RailheadError, RefusedError
-from railhead.base.version import __version__
+from railhead.base.version import installing
 from railhead.kube import client as kube
 from railhead.kube.connection import Reply
 
@@ -78,7 +78,7 @@ class Aws:
         except ImportError:
             raise PrerequisiteError(
                 "the package botocore is not installed",
-                remedy=f"pip install 'railhead[aws]=={__version__}'",
+                remedy=installing("aws"),
             ) from None
         self._session = botocore.session.Session()
         self.region = region
@@ -186,7 +186,7 @@ class Google:
         except ImportError:
             raise PrerequisiteError(
                 "the package google-auth is not installed",
-                remedy=f"pip install 'railhead[gcp]=={__version__}'",
+                remedy=installing("gcp"),
             ) from None
         self._base = base
         self._http = httpx.Client(timeout=httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS))

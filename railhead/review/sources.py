@@ -77,9 +77,11 @@ class Sources:
             return None
 
     def hunks(self, name: str) -> list[Hunk]:
-        """Return what was changed in a file."""
-        before = (self.text(name, head=False) or "").splitlines()
-        after = (self.text(name, head=True) or "").splitlines()
+        """Return what was changed in a file; nothing of one that has no lines, such as a wheel."""
+        texts = [self.text(name, head=head) or "" for head in (False, True)]
+        if any("\0" in text for text in texts):
+            return []
+        before, after = (text.splitlines() for text in texts)
         matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
         return [
             Hunk(

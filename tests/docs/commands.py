@@ -26,7 +26,7 @@ FENCE = re.compile(
 )
 # Other programs that a page may use; their arguments are not checked.
 OTHER = frozenset(
-    "apt-get aws bash cat cd curl export git helm jupyter kubectl less ls mkdir nproc pip ps "
+    "apt-get aws bash cat cd cp curl export git helm jupyter kubectl less ls mkdir nproc pip ps "
     "python python3 source sudo tail timeout top torchrun uname xargs".split()
 )
 PULUMI = frozenset(

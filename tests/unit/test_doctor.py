@@ -42,7 +42,9 @@ def test_one_more_stack_is_added_to_a_project(
     others = {file: file.read_bytes() for file in project.rglob("*") if file.is_file()}
     words = ["new", str(project), "--platform", "gcp", "--stack", "second", "--yes"]
     assert run(words) == ExitCode.OK
-    assert "wrote envs/Pulumi.second.yaml to" in capsys.readouterr().out
+    reported = capsys.readouterr().out
+    assert "wrote envs/Pulumi.second.yaml to" in reported
+    assert "requirements.txt: add the line `-r wheels/requirements-gcp.txt`" in reported
     assert run(words) == ExitCode.BAD_INPUT
     assert "Pulumi.second.yaml: exists already" in capsys.readouterr().err
     added = project / "envs" / "Pulumi.second.yaml"
@@ -69,7 +71,8 @@ def test_a_bare_machine_lacks_what_a_stack_needs(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     by_name = findings(capsys, ExitCode.MISSING_PREREQUISITE)
-    assert [f["passed"] for f in by_name["railhead"] + by_name["pins"]] == [True, True]
+    assert [f["passed"] for f in by_name["railhead"] + by_name["pins"]] == [True, False]
+    assert "names wheels/requirements-aws.txt, which is not there" in by_name["pins"][0]["text"]
     assert [f["text"] for f in by_name["pulumi"]] == ["is not on PATH"]
     assert [f["text"] for f in by_name["state"]] == ["no backend is chosen"]
     assert "aws is not on PATH" in [f["text"] for f in by_name["aws"]]
@@ -81,6 +84,8 @@ def test_a_machine_with_everything_passes(
 ) -> None:
     program(project.parent, "pulumi", "v3.999.0")
     program(project.parent, "aws")
+    (project / "wheels").mkdir()
+    (project / "wheels/requirements-aws.txt").write_text(f"railhead[aws]=={__version__} \\\n")
     monkeypatch.setenv("PULUMI_BACKEND_URL", "s3://acme-state")
     by_name = findings(capsys, ExitCode.OK)
     assert by_name["state"][0]["text"] == "in s3://acme-state, by PULUMI_BACKEND_URL"
@@ -90,7 +95,8 @@ def test_a_machine_with_everything_passes(
 def test_other_pins_and_mistaken_stacks_are_told(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (project / "requirements.txt").write_text("railhead[aws]==0.0.9\n")
+    (project / "wheels").mkdir()
+    (project / "wheels/requirements-aws.txt").write_text("railhead[aws]==0.0.9 \\\n    --hash=\n")
     file = project / "stacks" / "Pulumi.aws.yaml"
     file.write_text(file.read_text().replace("kind: efa", "kind: efaa"))
     program(project.parent, "pulumi", "v3.1.0")

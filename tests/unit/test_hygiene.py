@@ -570,6 +570,7 @@ def test_requirement_sets_agree_on_every_version() -> None:
         ("deploy.txt", "railhead[deploy]"),
         ("nccl.txt", "railhead[nccl]"),
         ("lab.txt", "railhead-lab"),
+        ("verify.txt", "railhead[verify]"),
         ("dev.txt", "railhead[dev]"),
         ("dev.txt", "railhead-accept[sign]"),
     ],
@@ -581,7 +582,7 @@ def test_requirement_sets_hold_what_is_declared(name: str, requirement: str) -> 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 def test_pinned_versions_satisfy_the_declared_ranges(distribution: str) -> None:
     table = project(distribution)
-    have = pins("dev.txt") | pins("aws.txt") | pins("gcp.txt")
+    have = pins("dev.txt") | pins("aws.txt") | pins("gcp.txt") | pins("verify.txt")
     optional = table.get("optional-dependencies", {})
     for text in [*table["dependencies"], *(t for extra in optional.values() for t in extra)]:
         requirement = Requirement(text)
@@ -640,6 +641,9 @@ def test_imported_packages_are_declared() -> None:
         elif name == Path("railhead/accept/signing.py"):
             # Optional too: digests need none of it, signatures are refused without it.
             allowed = declared("railhead-accept[sign]")
+        elif name == Path("railhead/cli/release.py"):
+            # Optional too: without it nobody's signature is read.
+            allowed = declared("railhead[verify]")
         elif name == Path("railhead/preflight/reading.py"):
             # The extra of the cloud that is asked: without it preflight says what to install.
             allowed = declared("railhead[aws]") | declared("railhead[gcp]")

@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import re
 import shutil
+import socket
 import subprocess
 import sys
 import tarfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +20,8 @@ import pytest
 from railhead.base.errors import ExitCode
 from railhead.base.version import DISTRIBUTIONS, __version__
 from railhead.cli import run
-from railhead.cli.release import SIGNATURE, SUMS, names
+from railhead.cli.release import GITHUB, SIGNATURE, SUMS, names
+from railhead.cli.release import signed as released_by
 from tests.wheels import FOLDERS, REPO
 from tools import release
 
@@ -52,19 +56,106 @@ def test_a_release_is_whole(released: Path, capsys: pytest.CaptureFixture[str]) 
     assert "### aws-p5-prod\n\n- " in notes
 
 
-def test_who_made_a_release_is_not_asked(
+def test_who_made_a_release_is_asked_by_an_identity(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / SUMS).touch()
     for text, remedy in (
         ("is not in the folder", "take SHA256SUMS by a way that you trust"),
-        ("is there, and is not checked here", "cosign verify-blob SHA256SUMS --bundle"),
+        ("is there; whose it is was not asked", "--identity https://github.com/"),
     ):
         assert run(["verify-release", str(tmp_path)]) == ExitCode.REFUSED
         reported = capsys.readouterr()
         assert f"unasked  {SIGNATURE}: {text}\n           fix: {remedy}" in reported.out
         assert SIGNATURE not in reported.err
         (tmp_path / SIGNATURE).touch()
+
+
+def test_a_signature_proves_an_identity_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A workflow's real signature, from the tests that clients of Sigstore share.
+
+    sigstore/sigstore-conformance, test/assets/bundle-verify/happy-path-v0.3, and its a.txt.
+    """
+    pytest.importorskip("sigstore", reason="run `make docs-tools` once")
+    signer = (
+        "https://github.com/sigstore-conformance/extremely-dangerous-public-oidc-beacon/.github/"
+        "workflows/extremely-dangerous-oidc-beacon.yml@refs/heads/main"
+    )
+    monkeypatch.setenv("HOME", str(tmp_path))
+    # No name is looked up, so no network is asked.
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: pytest.fail("asks the network"))
+    data = (REPO / "tests/data/sigstore/a.txt").read_bytes()
+    bundle = (REPO / "tests/data/sigstore/a.txt.sigstore.json").read_bytes()
+    for signed, signature, identity, issuer, problem in (
+        (data, bundle, signer, GITHUB, ""),
+        (data + b"\n", bundle, signer, GITHUB, "digest mismatch"),
+        (data, bundle, signer.replace("/heads/main", "/tags/v1.0.0"), GITHUB, "SANs do not match"),
+        (data, bundle, signer, "https://gitlab.com", "Issuer"),
+        (data, bundle[:-99], signer, GITHUB, "failed to load bundle"),
+        (data, bundle.replace(b'"rawBytes": "MII', b'"rawBytes": "AAA'), signer, GITHUB, "asn1"),
+        (data, None, signer, GITHUB, "is not in the folder"),
+    ):
+        (tmp_path / SUMS).write_bytes(signed)
+        (tmp_path / SIGNATURE).unlink(missing_ok=True)
+        if signature:
+            (tmp_path / SIGNATURE).write_bytes(signature)
+        finding = released_by(tmp_path, identity, issuer)
+        assert finding.passed is not bool(problem), finding
+        assert problem in finding.text, finding
+
+
+def test_an_identity_is_not_believed_without_sigstore(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / SUMS).touch()
+    monkeypatch.setitem(sys.modules, "sigstore.errors", None)
+    words = ["verify-release", str(tmp_path), "--identity", "https://github.com/acme"]
+    assert run(words) == ExitCode.MISSING_PREREQUISITE
+    assert "fix: pip install 'sigstore>=4.5,<5'" in capsys.readouterr().err
+
+
+def test_another_projects_railhead_is_not_installed(released: Path, tmp_path: Path) -> None:
+    """A public index has one, under our name; it could be of our version tomorrow."""
+    wheel = f"railhead-{__version__}-py3-none-any.whl"
+    index, wheels = tmp_path / "index", tmp_path / "wheels"
+    (index / "railhead").mkdir(parents=True)
+    wheels.mkdir()
+    (index / "railhead/index.html").write_text(f'<a href="../{wheel}">{wheel}</a>')
+    info = f"railhead-{__version__}.dist-info"
+    with zipfile.ZipFile(index / wheel, "w") as archive:
+        archive.writestr("railhead/__init__.py", "raise SystemExit('another project')\n")
+        archive.writestr(f"{info}/METADATA", f"Name: railhead\nVersion: {__version__}\n")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        archive.writestr(f"{info}/RECORD", "")
+    for path in released.glob("*.whl"):
+        shutil.copy(path, wheels)
+    # Third parties, whose hashes pip checks as well, are not in these folders.
+    text = (released / "requirements-aws.txt").read_text()
+    ours = re.findall(r"^(?:--find-links|railhead).*\n(?: +--hash.*\n)?", text, re.MULTILINE)
+    assert len(ours) == 1 + len(DISTRIBUTIONS)
+    (wheels / "requirements-aws.txt").write_text("".join(ours))
+    (tmp_path / "requirements.txt").write_text("-r wheels/requirements-aws.txt\n")
+
+    def install(into: str, *options: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [
+                *(sys.executable, "-m", "pip", "install", "--target", str(tmp_path / into)),
+                *("--no-deps", "--no-compile", "-r", str(tmp_path / "requirements.txt"), *options),
+            ],
+            cwd=index,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    done = install("ours", "--no-index")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "ours/railhead/program.py").is_file()
+    done = install("theirs", "--index-url", index.as_uri())
+    assert "DO NOT MATCH THE HASHES" in done.stderr
+    assert not (tmp_path / "theirs").exists()
 
 
 def test_archives_hold_nothing_of_the_machine(released: Path) -> None:
@@ -133,8 +224,14 @@ def _another_sbom(folder: Path) -> None:
 
 
 def _another_plugin(folder: Path) -> None:
-    contents = {"requirements.txt": b"railhead[aws,gcp]==9.9.9\n"}
+    contents = {"requirements.txt": f"railhead[aws,gcp]=={__version__}\n".encode()}
     release.archive(folder / names(__version__)["plugin"], contents, "")
+    _resealed(folder)
+
+
+def _another_hash(folder: Path) -> None:
+    file = folder / "requirements-gcp.txt"
+    file.write_text(file.read_text().replace("--hash=sha256:", "--hash=sha256:0", 1))
     _resealed(folder)
 
 
@@ -152,7 +249,8 @@ def _no_site(folder: Path) -> None:
         (_added, "install.sh: is not in the release"),
         (_another_sbom, "cdx.json: is of another railhead-"),
         (_changed_and_resealed, f"railhead-{__version__}.intoto.json: is of other files"),
-        (_another_plugin, ".tar.gz: installs railhead[aws,gcp]==9.9.9"),
+        (_another_plugin, ".tar.gz: installs another railhead"),
+        (_another_hash, "requirements-gcp.txt: installs another railhead-diagnose"),
         (_no_site, f"parts: railhead-site-{__version__}.tar.gz: not in the release"),
     ],
 )

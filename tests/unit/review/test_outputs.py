@@ -294,10 +294,13 @@ def test_rights_and_wheels_are_judges(repository: Path, tmp_path: Path) -> None:
     for name in names:
         (repository / name).parent.mkdir(parents=True)
         (repository / name).write_bytes(b"POWERS = ()  # \xff\n")
+    (repository / names[1]).write_bytes(b"PK\x03\x04\0\0\n")
     folder = tmp_path / "laid"
     folder.mkdir()
-    who = judges.judges(sources(repository, "HEAD", folder), allowed=False)
+    source = sources(repository, "HEAD", folder)
+    who = judges.judges(source, allowed=False)
     assert [row.partition(": ")[0] for row in who.changed] == names
+    assert [len(source.hunks(name)) for name in names] == [1, 0]
 
 
 @pytest.mark.parametrize(
