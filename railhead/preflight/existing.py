@@ -15,6 +15,7 @@ from railhead.config.served import addons, unserved
 from railhead.kube import nodes
 from railhead.kube.errors import ApiError
 from railhead.kube.published import find_contract
+from railhead.machines import MACHINES
 from railhead.platform.existing.model import ExistingCluster
 from railhead.platform.registry import platform_of
 from railhead.preflight.check import Asker, failed, ok, unknown
@@ -29,6 +30,8 @@ _SUFFIXES = {"rke2": "+rke2", "k3s": "+k3s", "k0s": "+k0s"}
 _MICROK8S = "microk8s.io/cluster"
 # Those that give a pod its devices by CDI; OKE's nodes run CRI-O.
 _RUNTIMES = ("containerd://", "cri-o://")
+# What modes need of a platform whose own plugins hand out the devices.
+_OTHERS = ("efa", "gke", "provider")
 # gpu-feature-discovery's label of the loaded driver.
 _DRIVER = "nvidia.com/cuda.driver-version.full"
 # What Node Feature Discovery reads of a node (nfd v0.18, api/nfd/v1alpha1 and source/kernel).
@@ -300,6 +303,42 @@ def storage(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
         yield ok(f"storage class {name} is there")
 
 
+def devices(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
+    """Look for plugins of others: none for what the stack hands out, one for what it does not."""
+    members = _members(client, cluster)
+    wrong = False
+    for resource, ours in dict(_handed_out(cluster)).items():
+        # Kubelet lists 0 for minutes after a plugin is gone.
+        having = [n for n in members if _allocatable(n).get(resource, "0") != "0"]
+        if ours and having:
+            wrong = True
+            yield failed(
+                f"{_named(having)}: {resource} is there already, and the stack's plugin would be "
+                "the second"
+            )
+        elif not ours and (lacking := [node for node in members if node not in having]):
+            wrong = True
+            yield failed(f"{_named(lacking)}: no {resource}, which nothing of the stack brings")
+    if not wrong:
+        yield ok(f"{len(members)} nodes have the devices of others, and none of the stack's")
+
+
+def _allocatable(node: Object) -> Object:
+    result: Object = node["status"].get("allocatable") or {}
+    return result
+
+
+def _handed_out(cluster: ExistingCluster) -> Iterator[tuple[str, bool]]:
+    """Yield each resource that pods request, and whether a plugin of the stack's hands it out."""
+    fabric = cluster.fabric
+    for pool in cluster.pools:
+        machine = MACHINES[pool.instance_type]
+        yield machine.gpu_resource, cluster.gpu_operator is not None
+        if fabric.addons() or fabric.row.needs in _OTHERS:
+            names = fabric.pod_devices(len(machine.nics))
+            yield from dict.fromkeys(names, bool(fabric.addons())).items()
+
+
 def webhooks(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:  # noqa: ARG001
     """Look for webhooks of others that no pod gets past, or that may refuse the stack's."""
     judges = [(name, hook) for name, hook in _hooks(client) if _judges_pods(hook)]
@@ -378,6 +417,7 @@ ASKER = Asker(
         "driver": driver,
         "modules": modules,
         "operators": operators,
+        "devices": devices,
         "storage": storage,
         "webhooks": webhooks,
         "names": names,

@@ -80,7 +80,7 @@ def cluster(kube: KubeClient, raw: Raw) -> None:
 @pytest.fixture(autouse=True)
 def ready(kube: KubeClient) -> None:
     """Say again what kubelets would: nobody else does, and a controller notices."""
-    has = {"cpu": "224", "memory": "2000Gi"}
+    has = {"cpu": "224", "memory": "2000Gi", "nvidia.com/gpu": None}
     for name in NODES:
         status = {
             "capacity": has,
@@ -236,6 +236,17 @@ def test_a_node_without_the_driver_fails(reader: Kubernetes, kube: KubeClient, r
     label = {"nvidia.com/cuda.driver-version.full": "580.105.08"}
     patch(kube, "/api/v1/nodes/dgx-0", {"metadata": {"labels": label}})
     fails(reader, "driver", raw, "dgx-1: without the driver that the others have")
+
+
+def test_devices_come_from_one_plugin(reader: Kubernetes, kube: KubeClient, raw: Raw) -> None:
+    """OKE has a plugin for GPUs of its own, which an operator would be beside."""
+    bare = {key: value for key, value in raw.items() if key != "gpu_operator"}
+    fails(reader, "devices", bare, "dgx-0, dgx-1: no nvidia.com/gpu, which nothing of the stack")
+    for name in NODES:
+        status = {"allocatable": {"cpu": "224", "nvidia.com/gpu": "8"}}
+        patch(kube, f"/api/v1/nodes/{name}/status", {"status": status})
+    fails(reader, "devices", raw, "dgx-0, dgx-1: nvidia.com/gpu is there already")
+    assert [f.passed for f in checks.devices(reader, parsed(bare))] == [True]
 
 
 def test_webhooks_that_nothing_answers_fail(reader: Kubernetes, kube: KubeClient, raw: Raw) -> None:
