@@ -121,7 +121,9 @@ def _lacking(folder: Path, extra: str) -> str:
     from railhead.cli.repository import REQUIREMENTS, WHEELS, named
 
     pins = f"{WHEELS}/requirements-{extra}.txt"
-    if pins not in named(folder / REQUIREMENTS):
+    files = named(folder / REQUIREMENTS)
+    # Those of a cloud hold those of `deploy`.
+    if pins not in files and not (extra == "deploy" and files):
         return f"{REQUIREMENTS}: add the line `-r {pins}`\n"
     if not (folder / pins).is_file():
         return f"{folder / WHEELS}: copy a release's *.whl and requirements-*.txt into it\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -245,6 +246,21 @@ def test_code_beside_a_stacks_file_is_judged_as_code(
     monkeypatch.setattr(reviewing, "violations", lambda *_: {})
     result = reviewing.review(source, "HEAD", [FILE], reviewing.Options(), 0.0)
     assert [f.level for f in result.findings if f.loss == "guards"] == told
+
+
+def test_a_base_is_laid_out_by_pythons_without_filters(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python 3.11.2, of Debian 12: tarfile's filters came with 3.11.4."""
+    extract = tarfile.TarFile.extractall
+
+    def extractall(archive: tarfile.TarFile, path: Path) -> None:
+        extract(archive, path)
+
+    monkeypatch.setattr(tarfile.TarFile, "extractall", extractall)
+    folder = tmp_path / "laid"
+    folder.mkdir()
+    assert any(sources(repository, "HEAD", folder).base.iterdir())
 
 
 def test_unknown_base_is_bad_input(repository: Path, tmp_path: Path) -> None:
