@@ -15,7 +15,7 @@ from railhead.review.gone import OTHER, gone, size
 from railhead.review.judged import Judged
 from railhead.review.model import Level
 from railhead.review.objects import BY_KIND, READ
-from railhead.review.rows import differing, fields, flat, prefix, short, unread
+from railhead.review.rows import differing, fields, flat, prefix, short, told, unread
 
 # Networks of pods' rails: a stack's file changes them too, and no other row says what they lose.
 _RAILS = (
@@ -254,8 +254,7 @@ def _rest(change: Change, kind: str, *, code: bool) -> Iterator[Judged]:
     rest = {path: values for path, values in rest.items() if not path.startswith(change.forced_by)}
     if not rest:
         return
-    texts = [f"{path}: {short(was)} -> {short(now)}" for path, (was, now) in rest.items()]
-    more = f" and {len(texts) - 4} more" if len(texts) > 4 else ""
+    text = told((path, *values) for path, values in rest.items())
     aside = not type_.startswith("kubernetes:") and all(p.startswith(_ASIDE) for p in rest)
     loss = "network" if rails else gone(type_).loss if gone(type_) is not OTHER else "jobs"
-    yield Judged("note" if aside else "ask", loss, "; ".join(texts[:4]) + more)
+    yield Judged("note" if aside else "ask", loss, text)

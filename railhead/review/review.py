@@ -420,11 +420,11 @@ class _Builder:
             if error.problem.startswith("removals:"):
                 yield self.of_file("removals", "refuse", "file", "removals", error.problem)
         for text in doubts(before, after):
-            subject = text.partition(":")[0]
+            subject, _, what = text.partition(": ")
             loss: Loss = "quota" if "quota" in text or subject.startswith("team") else "jobs"
             if "checkpoint" in text:
                 loss = "data"
-            yield self.of_file(f"edit-{subject.split()[0]}", "ask", loss, subject, text)
+            yield self.of_file(f"edit-{subject.split()[0]}", "ask", loss, subject, what or text)
 
     def settings(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Finding]:
         """Yield what a stack's settings lose."""

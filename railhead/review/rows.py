@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -162,6 +162,14 @@ ROWS: tuple[Row, ...] = (
     Row(_GKE, "loggingConfig*", _gone, "refuse", "guards", "stops logs"),
     Row(_GKE, "databaseEncryption*", _any, "refuse", "data", "changes the key of Secrets"),
     Row(_GKE, "*inMasterVersion", less, "refuse", "jobs", "goes back in its version"),
+    Row(
+        _GKE,
+        "maintenancePolicy.maintenanceExclusions",
+        _gone,
+        "ask",
+        "jobs",
+        "is upgraded by Google: nodes are replaced in the window, with the jobs on them",
+    ),
     Row(_GKE, "maintenancePolicy*", _any, "ask", "jobs", "is maintained at other times"),
     Row(_GKE, "releaseChannel*", _any, "ask", "jobs", "is upgraded at other times"),
     Row(_GKE, "workloadIdentityConfig*", _gone, "refuse", "rights", "hands nodes' keys to pods"),
@@ -438,6 +446,12 @@ def _elements(value: Any) -> Mapping[Any, Any] | None:
     return dict(enumerate(value))
 
 
+def told(differences: Iterable[tuple[str, Any, Any]]) -> str:
+    """Return parts that differ for a sentence: the first four, and how many more there are."""
+    texts = [f"{path}: {short(was)} -> {short(now)}" for path, was, now in differences]
+    return "; ".join(texts[:4]) + (f" and {len(texts) - 4} more" if len(texts) > 4 else "")
+
+
 def unread(change: Change, read: str) -> dict[str, tuple[Any, Any]]:
     """Return the parts that differ and that neither a row nor a rule, by ``read``, looks at."""
     rows = [row.path for row in ROWS if fnmatchcase(change.either.type, row.type)]
@@ -469,6 +483,6 @@ def fields(change: Change) -> Iterator[Judged]:
                     was_count=len(several(was)),
                     now_count=len(several(now)),
                 )
-                what = f"{text} ({path}: {short(was)} -> {short(now)})"
+                what = f"{text} ({told(parts(path, was, now))})"
                 yield Judged(row.level, row.loss, what, rule=f"field-{path}")
                 break

@@ -50,15 +50,6 @@ class Setting:
 
 SETTINGS: tuple[Setting, ...] = (
     Setting(
-        "ready_timeout_seconds",
-        less,
-        "ask",
-        "jobs",
-        "a gang whose pods do not all run after {now} s, in place of {was} s, is stopped and waits "
-        "again: the first pull of a large image takes longer on a new node",
-        "whose job comes first to a new node",
-    ),
-    Setting(
         "requeue.limit",
         _sooner,
         "ask",

@@ -329,8 +329,7 @@ def test_settings_that_lose_something_are_told() -> None:
         (claim(), claim(days=2, keep=1, delete=True), "ask data: deletes checkpoints every night"),
         (claim(), claim(days=2, keep=1, delete=False), ""),
         (claim(days=9, delete=True), claim(days=2, delete=True), "ask data: deletes more"),
-        ({"ready_timeout_seconds": 600}, {"ready_timeout_seconds": 60}, "ask jobs: a gang whose"),
-        ({"ready_timeout_seconds": 60}, {"ready_timeout_seconds": 600}, ""),
+        ({"requeue": {"limit": 1}}, {"requeue": {"limit": None}}, ""),
         ({"requeue": {"limit": None}}, {"requeue": {"limit": 1}}, "ask jobs: a gang that did not"),
         (
             pool(schedulable={"cpu": 8}),
