@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import secrets
+import socket
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +17,6 @@ import typer
 from typer.core import TyperCommand
 
 from railhead.base.errors import InputError, RailheadError, RefusedError
-from railhead.base.names import TRAINER_JOB
 from railhead.base.options import Context, Json, Kubeconfig, Lab, grouped
 from railhead.launch.after import NodeIndex, check_ports, kubectl_words, running_node
 from railhead.launch.console import (
@@ -35,9 +37,7 @@ if TYPE_CHECKING:
 IDLE, MOST = "1h", "8h"
 #: A fixed text: the seconds and the command are its arguments. It ends once no other process has
 #: been in its container for so long: no shell, no command, nothing that one of them has started.
-#: Other pods stay as long as the first one's name resolves, which it does until that has ended
-#: (kubernetes, staging/src/k8s.io/endpointslice/util/controller_utils.go, ShouldPodBeInEndpoints).
-HOLD = f"""\
+HOLD = """\
 trap 'exit 143' TERM
 idle=$1
 shift
@@ -50,9 +50,6 @@ while [ $quiet -lt $idle ]; do
   for process in /proc/[0-9]*; do
     if [ $process != /proc/$$ ]; then quiet=0; fi
   done
-  if [ "$JOB_COMPLETION_INDEX" != 0 ] &&
-    getent hosts "$RAILHEAD_JOB-{TRAINER_JOB}-0-0.$RAILHEAD_JOB" >/dev/null
-  then quiet=0; fi
 done
 echo "railhead: nothing has run here for $idle s"
 """
@@ -61,6 +58,8 @@ SHELL = ("sh", "-c", "command -v bash >/dev/null && exec bash; exec sh")
 #: Fields of a job file that say how its own command runs.
 _OF_ITS_COMMAND = {"command", "verify", "min_nodes", "restarts", "sizing"}
 _COMMAND = "railhead.command"
+# Between two tries to forward ports.
+RETRY_SECONDS = 1.0
 
 
 class _Dashes(TyperCommand):
@@ -280,6 +279,25 @@ def _check(
             "--port: no shell is open whose end would end it",
             remedy="leave it out, and use `railhead port-forward NAME PORT`",
         )
+    for port in ports:
+        _check_free(port)
+
+
+def _check_free(port: str) -> None:
+    """Check that a port of this machine can be had, before a job is created for it.
+
+    Raises:
+        InputError: something listens there, or the user may not.
+    """
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", int(port.partition(":")[0])))
+        except OSError as error:
+            raise InputError(
+                f"--port {port}: this machine's port cannot be had: {error.strerror}",
+                remedy=f"choose another one, such as 18080:{port.rpartition(':')[2]}",
+            ) from None
 
 
 def _submit(
@@ -315,7 +333,7 @@ def _submit(
             remedy="--set runtime=NAME, of one that runs a command as it is, such as torch or raw",
         )
     if attach and not options.dry_run:
-        _check_entry(cluster, plan.namespace)
+        _check_rights(cluster, plan.namespace)
     dry = options.dry_run
     cli.launch_plan(cluster, plan, contract, dry_run=dry, as_json=as_json and dry)
     if dry:
@@ -325,21 +343,16 @@ def _submit(
     return found(cluster, (plan.namespace,), plan.name)[0]
 
 
-def _check_entry(cluster: Cluster, namespace: str) -> None:
+def _check_rights(cluster: Cluster, namespace: str) -> None:
     """Check that the user may open a shell there, before the job waits for its quota.
 
     Raises:
         RefusedError: RBAC does not let them.
     """
-    attributes = {
-        "resource": "pods",
-        "subresource": "exec",
-        "verb": "create",
-        "namespace": namespace,
-    }
+    attributes = {"resource": "pods", "subresource": "exec", "verb": "create"}
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-    answer = cluster.create(path, {"spec": {"resourceAttributes": attributes}})
-    if not answer["status"]["allowed"]:
+    review = {"spec": {"resourceAttributes": attributes | {"namespace": namespace}}}
+    if not cluster.create(path, review)["status"]["allowed"]:
         raise RefusedError(
             f"namespace {namespace}: you may not open a shell in its pods (pods/exec)",
             remedy="ask the platform team, whose stack says who may (`access.exec`); nothing was "
@@ -385,6 +398,7 @@ def _enter(
 
     pod, container = running_node(state, node).pod, container_of(cluster, state.runtime)
     name, where = state.name, ("-n", state.namespace)
+    back = f"`railhead dev {name}` opens another shell, `railhead cancel {name}` ends the job"
     say(f"files: kubectl -n {state.namespace} cp FILE {pod}:/tmp/ -c {container}")
     say(
         f"VS Code: in the Kubernetes view, namespace {state.namespace}, right-click container "
@@ -393,24 +407,40 @@ def _enter(
     for port in ports:
         local, _, remote = port.rpartition(":")
         say(f"port {remote} of the pod is localhost:{local or remote} while the shell is open")
-    say(f"`railhead dev {name}` opens another shell, `railhead cancel {name}` ends the job")
     if not attach:
+        say(back)
         return 0
     terminal = ["-t"] if sys.stdin.isatty() and sys.stdout.isatty() else []
     shell = kubectl_words(
         cluster, *where, "exec", "-i", *terminal, pod, "-c", container, "--", *SHELL
     )
     forward = kubectl_words(cluster, *where, "port-forward", f"pod/{pod}", *ports)
-    # It prints a line for each connection, which would go into the shell's screen.
-    forwarding = subprocess.Popen(forward, stdout=subprocess.DEVNULL) if ports else None
-    try:
-        code = subprocess.call(shell)
-    finally:
-        if forwarding is not None:
-            forwarding.terminate()
-            forwarding.wait()
-    say(f"{name} goes on: `railhead dev {name}` comes back, `railhead cancel {name}` ends it")
+    over = threading.Event()
+    with ThreadPoolExecutor() as pool:
+        if ports:
+            pool.submit(_forward, forward, over)
+        try:
+            code = subprocess.call(shell)
+        finally:
+            over.set()
+    say(back)
     return code
+
+
+def _forward(words: Sequence[str], over: threading.Event) -> None:
+    """Forward ports until it is over, without a word among those of the shell.
+
+    kubectl ends with the first connection that the pod refuses, as it does while a server starts
+    (kubernetes, staging/src/k8s.io/client-go/tools/portforward/portforward.go, handleConnection).
+    """
+    while not over.is_set():
+        nothing = subprocess.DEVNULL
+        process = subprocess.Popen(words, stdin=nothing, stdout=nothing, stderr=nothing)
+        while process.poll() is None and not over.wait(0.1):
+            pass
+        process.terminate()
+        process.wait()
+        over.wait(RETRY_SECONDS)
 
 
 def register(app: typer.Typer) -> None:

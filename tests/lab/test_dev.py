@@ -52,14 +52,16 @@ def test_a_researcher_works_in_a_shell_and_leaves_it(
         )
         shell.stdin.flush()
         try:
+            # Also where the first ones find no server in the pod yet.
             wait(lambda: answers(port), 60, "the port of the pod to answer here")
         finally:
             out, err = shell.communicate("kill $!\nexit 7\n", timeout=60)
-    assert (shell.returncode, out) == (7, "as it was here\n"), err
-    assert f"`railhead dev {name}` comes back" in err
+            sys.stderr.write(err)
+    assert (shell.returncode, out) == (7, "as it was here\n")
+    assert f"`railhead dev {name}` opens another shell" in err
     assert not answers(port)
     # It is there, on every node, until nothing has run in it for a while.
     again = jobs.run("exec", name, *mine, "--node", "1", "--", "cat", "/workspace/note.txt")
     assert again.stdout == "as it was here\n", again.stderr
     assert "beside it" in jobs.run("logs", name, *mine, "--node", "0").stdout
-    jobs.phase(name, "completed", 75)
+    jobs.phase(name, "completed", 60)

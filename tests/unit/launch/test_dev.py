@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,38 +20,48 @@ import yaml
 from railhead import cli
 from railhead.base.errors import ExitCode
 from railhead.launch.dev import HOLD, SHELL
+from railhead.twin.plane import free_port
 from tests.unit.launch import world
 from tests.unit.launch.conftest import CONTRACT, publish
 from tests.unit.launch.fake_api import Api
 
+REAL_POPEN = subprocess.Popen
 
-@pytest.fixture
-def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """Words that kubectl got, in order; its shell exits with 3."""
-    program = tmp_path / "bin" / "kubectl"
-    program.parent.mkdir()
-    program.touch(mode=0o755)
-    monkeypatch.setenv("PATH", str(program.parent))
-    called: list[list[str]] = []
 
-    class Forwarding:
-        def __init__(self, words: list[str], stdout: int) -> None:
-            called.append(words[1:])
+@dataclass
+class Kubectl:
+    """What kubectl got, in order; a forward ends at once, a shell exits with 3 when it may."""
 
-        def terminate(self) -> None:
-            called.append(["terminated"])
+    program: Path
+    called: list[list[str]] = field(default_factory=list)
+    may_end: Callable[[], bool] = lambda: True
 
-        def wait(self) -> None:
-            called.append(["waited for"])
+    def forward(self, words: list[str], **streams: int) -> subprocess.Popen[bytes]:
+        assert set(streams.values()) == {subprocess.DEVNULL}
+        self.called.append(words[1:])
+        return REAL_POPEN(["true"], **streams)
 
-    def call(words: list[str]) -> int:
-        assert words[0] == str(program)
-        called.append(words[1:])
+    def shell(self, words: list[str]) -> int:
+        assert words[0] == str(self.program)
+        self.called.append(words[1:])
+        while not self.may_end():
+            time.sleep(0.01)
         return 3
 
-    monkeypatch.setattr(subprocess, "Popen", Forwarding)
-    monkeypatch.setattr(subprocess, "call", call)
-    return called
+    def count(self, word: str) -> int:
+        return sum(word in words for words in self.called)
+
+
+@pytest.fixture
+def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kubectl:
+    fake = Kubectl(tmp_path / "bin" / "kubectl")
+    fake.program.parent.mkdir()
+    fake.program.touch(mode=0o755)
+    monkeypatch.setenv("PATH", f"{fake.program.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr(subprocess, "Popen", fake.forward)
+    monkeypatch.setattr(subprocess, "call", fake.shell)
+    monkeypatch.setattr("railhead.launch.dev.RETRY_SECONDS", 0.01)
+    return fake
 
 
 @pytest.fixture
@@ -126,50 +138,69 @@ def test_a_scheduler_without_a_limit_of_time_leaves_idleness(api: Api, run: Any)
 # -- the shell ----------------------------------------------------------------------------------
 
 
-def test_a_shell_is_opened_once_it_runs(admitting: Api, run: Any, kubectl: Any) -> None:
-    code, out, err = run("dev", "--name", "mine", "--port", "8080:8888", "--port", "6006")
+def test_a_shell_is_opened_once_it_runs(admitting: Api, run: Any, kubectl: Kubectl) -> None:
+    code, out, err = run("dev", "--name", "mine")
     assert (code, out) == (3, "")
     pod = "mine-node-0-0-abcde"
-    forward, shell, *rest = kubectl
-    assert forward[2:] == ["-n", "training", "port-forward", f"pod/{pod}", "8080:8888", "6006"]
+    (shell,) = kubectl.called
     assert shell[2:] == ["-n", "training", "exec", "-i", pod, "-c", "node", "--", *SHELL]
-    assert rest == [["terminated"], ["waited for"]]
     for text in (
         "it ends by itself 1h after its last use, and 8h after it began in any case",
         f"files: kubectl -n training cp FILE {pod}:/tmp/ -c node",
         f"container node of pod {pod}, `Attach Visual Studio Code`",
-        "port 8888 of the pod is localhost:8080 while the shell is open",
-        "port 6006 of the pod is localhost:6006 while the shell is open",
-        "mine goes on: `railhead dev mine` comes back, `railhead cancel mine` ends it",
+        "`railhead dev mine` opens another shell, `railhead cancel mine` ends the job",
     ):
         assert text in err
 
 
+def test_ports_are_forwarded_again_while_the_shell_is_open(
+    admitting: Api, run: Any, kubectl: Kubectl
+) -> None:
+    kubectl.may_end = lambda: kubectl.count("port-forward") > 2
+    one, other = free_port(), free_port()
+    _, _, err = run("dev", "--name", "mine", "--port", f"{one}:8888", "--port", str(other))
+    forward = next(words for words in kubectl.called if "port-forward" in words)
+    pod = "pod/mine-node-0-0-abcde"
+    assert forward[2:] == ["-n", "training", "port-forward", pod, f"{one}:8888", str(other)]
+    assert kubectl.count("exec") == 1
+    assert f"port 8888 of the pod is localhost:{one} while the shell is open" in err
+    assert f"port {other} of the pod is localhost:{other} while the shell is open" in err
+
+
+def test_a_port_that_is_taken_here_is_named(api: Api, run: Any, kubectl: Kubectl) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, _, err = run("dev", "--name", "mine", "--port", f"{port}:80")
+    assert code == ExitCode.BAD_INPUT
+    assert f"--port {port}:80: this machine's port cannot be had: Address already in use" in err
+    assert f"{world.JOBS}/mine" not in api.objects
+
+
 def test_a_terminal_here_is_one_there(
-    api: Api, run: Any, kubectl: Any, monkeypatch: pytest.MonkeyPatch
+    api: Api, run: Any, kubectl: Kubectl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.admit(api, world.job(api, "demo"))
     for name in ("stdin", "stdout"):
         monkeypatch.setattr(getattr(sys, name), "isatty", lambda: True)
     assert run("dev", "demo", "--node", "1")[0] == 3
-    assert kubectl[0][4:8] == ["exec", "-i", "-t", "demo-node-0-1-abcde"]
+    assert kubectl.called[0][4:8] == ["exec", "-i", "-t", "demo-node-0-1-abcde"]
 
 
-def test_a_script_gets_the_job_and_no_shell(admitting: Api, run: Any, kubectl: Any) -> None:
+def test_a_script_gets_the_job_and_no_shell(admitting: Api, run: Any, kubectl: Kubectl) -> None:
     code, out, _ = run("dev", "--name", "mine", "--no-attach", "--json")
-    assert (code, json.loads(out)["phase"], kubectl) == (0, "running", [])
+    assert (code, json.loads(out)["phase"], kubectl.called) == (0, "running", [])
 
 
-def test_a_job_that_has_ended_has_no_shell(api: Api, run: Any, kubectl: Any) -> None:
+def test_a_job_that_has_ended_has_no_shell(api: Api, run: Any, kubectl: Kubectl) -> None:
     owner = world.job(api, "demo")
     world.admit(api, owner)
     world.end(api, owner)
     code, _, err = run("dev", "demo")
-    assert (code, kubectl) == (ExitCode.FAILED, [])
+    assert (code, kubectl.called) == (ExitCode.FAILED, [])
     assert "error: demo is completed" in err
 
 
-def test_who_may_open_no_shell_gets_no_job(api: Api, run: Any, kubectl: Any) -> None:
+def test_who_may_open_no_shell_gets_no_job(api: Api, run: Any, kubectl: Kubectl) -> None:
     api.allowed = False
     code, _, err = run("dev", "--name", "mine")
     assert code == ExitCode.REFUSED
@@ -180,7 +211,7 @@ def test_who_may_open_no_shell_gets_no_job(api: Api, run: Any, kubectl: Any) -> 
 
 
 def test_what_contradicts_itself_is_refused(
-    api: Api, run: Any, kubectl: Any, monkeypatch: pytest.MonkeyPatch
+    api: Api, run: Any, kubectl: Kubectl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.admit(api, world.job(api, "demo"))
     for words, text in (
@@ -198,7 +229,7 @@ def test_what_contradicts_itself_is_refused(
         assert code == ExitCode.BAD_INPUT, words
         assert text in err, words
     assert run("dev", "dmeo")[0] == ExitCode.NOT_FOUND
-    assert not kubectl
+    assert not kubectl.called
     monkeypatch.setenv("PATH", "")
     assert run("dev", "--name", "mine")[0] == ExitCode.MISSING_PREREQUISITE
     assert f"{world.JOBS}/mine" not in api.objects
@@ -213,17 +244,12 @@ def held(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     (tmp_path / "proc").mkdir()
     begun: list[subprocess.Popen[str]] = []
 
-    def hold(*command: str, index: int = 0) -> subprocess.Popen[str]:
+    def hold(*command: str) -> subprocess.Popen[str]:
         text = HOLD.replace("/proc", f"{tmp_path}/proc").replace("sleep 10", "sleep 0.02")
         process = subprocess.Popen(
             ["sh", "-c", text, "railhead-dev", "30", *command],
             stdout=subprocess.PIPE,
             text=True,
-            env={
-                "PATH": f"{tmp_path}:{os.environ['PATH']}",
-                "RAILHEAD_JOB": "demo",
-                "JOB_COMPLETION_INDEX": str(index),
-            },
         )
         begun.append(process)
         (tmp_path / "proc" / str(process.pid)).mkdir()
@@ -250,17 +276,6 @@ def test_it_ends_once_nothing_else_has_run(held: Any, tmp_path: Path) -> None:
     other.rmdir()
     out, _ = process.communicate(timeout=10)
     assert (process.returncode, out) == (0, "railhead: nothing has run here for 30 s\n")
-
-
-@pytest.mark.slow
-def test_other_nodes_end_after_the_first(held: Any, tmp_path: Path) -> None:
-    resolver = tmp_path / "getent"
-    resolver.write_text('#!/bin/sh\n[ "$*" = "hosts demo-node-0-0.demo" ]\n')
-    resolver.chmod(0o755)
-    process = held(index=1)
-    assert stays(process)
-    resolver.write_text("#!/bin/sh\nexit 2\n")
-    assert process.wait(timeout=10) == 0
 
 
 @pytest.mark.slow
