@@ -161,6 +161,10 @@ def test_one_edit_may_unprotect_and_replace(tmp_path: Path) -> None:
         cluster["platform"]["deletion_protection"] = False
         cluster["platform"]["storage"][0]["throughput"] = 1000
         cluster["pools"][0]["driver"] = "latest"
+        # A claim would stay bound to a volume of the file system that goes.
+        del cluster["checkpoints"][0]
+        for runtime in cluster["runtimes"]:
+            runtime["checkpoint"] = "datasets"
 
     project.change(change)
     before = project.entries()
@@ -170,6 +174,7 @@ def test_one_edit_may_unprotect_and_replace(tmp_path: Path) -> None:
     assert project.entries() == before
     jobs = {"kind": "pool", "name": "h200", "loses": ["jobs"]}
     data = {"kind": "storage", "name": "lustre", "loses": ["data"]}
-    project.change(lambda cluster: cluster.update(removals=[jobs, data]))
+    claim = {"kind": "checkpoint", "name": "training/checkpoints", "loses": ["data"]}
+    project.change(lambda cluster: cluster.update(removals=[jobs, data, claim]))
     steps = [urn for operation, urn in project.preview().steps if operation == "replace"]
     assert any("gcp:lustre/instance:Instance" in urn for urn in steps)

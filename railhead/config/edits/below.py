@@ -159,9 +159,7 @@ def _storage(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
             if after.standing:
                 tells = f"{of}would go from {', '.join(moves)} for new claims alone: others stay"
                 way = "add a class of another name, and copy"
-            elif before.platform == "aws" and any(
-                c.storage_class == name for c in after.checkpoints
-            ):
+            elif any(c.storage_class == name for c in after.checkpoints):
                 yield _kept_claims(name, of, moves)
                 continue
         else:
@@ -172,7 +170,7 @@ def _storage(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
 def _kept_claims(name: str, of: str, moves: tuple[str, ...]) -> Edit:
     """Return the edit of a file system whose claims stay.
 
-    They are bound for good to volumes that name the old one by its id; no volume of theirs takes
+    They are bound for good to volumes that name the old one by its id or address; no volume takes
     another (kubernetes, ValidatePersistentVolumeUpdate), and `up` would end there.
     """
     return Edit(

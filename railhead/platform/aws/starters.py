@@ -42,6 +42,13 @@ def _machine(answers: Answers) -> str:
     return name
 
 
+def _zones(answers: Answers) -> str:
+    """Return three zones, the GPU nodes' first. Accounts differ: Tokyo's `b` is few accounts'."""
+    region = answers["region"]
+    letters = dict.fromkeys((answers["zone"].removeprefix(region), "a", "b", "c"))
+    return ",".join(f"{region}{letter}" for letter in list(letters)[:3])
+
+
 def _topology(region: str, kind: str) -> list[str]:
     """Return the labels that EC2 gives nodes of a type in a region, and their own name."""
     layers = NETWORK_LAYERS.get(kind, 0) if region in NETWORK_LAYER_REGIONS else 0
@@ -63,7 +70,6 @@ def _capacity(answers: Answers) -> Section:
 
 def _section(answers: Answers) -> Section:
     region, zone, kind = answers["region"], answers["zone"], _machine(answers)
-    letters = dict.fromkeys((zone.removeprefix(region), "a", "b", "c"))
     return {
         "name": answers["name"],
         "versions": "proven",
@@ -76,7 +82,7 @@ def _section(answers: Answers) -> Section:
             "network": {
                 "kind": "new",
                 "cidr": "10.20.0.0/16",
-                "availability_zones": [f"{region}{letter}" for letter in list(letters)[:3]],
+                "availability_zones": answers["zones"].split(","),
                 "nat": "per-zone",
             },
             "endpoint": {"kind": "public", "from_cidrs": [answers["office"]]},
@@ -126,6 +132,7 @@ STARTERS = (
         questions=(
             asked("region", "AWS region", "us-east-2"),
             asked("zone", "its zone with the GPU nodes", lambda given: f"{given['region']}a"),
+            asked("zones", "the network's zones that the account has, at least two", _zones),
             asked("account", "id of the AWS account", "123456789012"),
             asked(
                 "administrator",

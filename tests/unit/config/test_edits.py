@@ -278,13 +278,13 @@ BELOW: dict[str, tuple[str, Change, str, list[dict[str, Any]]]] = {
         "gcp-a3-mega",
         storage(0, tier="regional"),
         "tier zonal to regional",
-        [{**LUSTRE, "name": "filestore"}],
+        [],
     ),
     "another bucket": (
         "gcp-a3-ultra",
         storage(1, bucket="other"),
         "bucket railhead-training-a3-ultra-datasets to other",
-        [{**LUSTRE, "name": "datasets"}],
+        [],
     ),
     "a file system whose claim goes": (
         "aws-p5-prod",

@@ -50,10 +50,20 @@ def test_a_first_stack_on_aws_is_correct() -> None:
     machines = {n for n, row in MACHINES.items() if "aws" in row.platforms} - CAPACITY_BLOCK_ONLY
     for machine in sorted(machines):
         for more in ({}, {"reservation": "cr-0a1b2c3d4e5f60718"}, {"region": "ap-southeast-5"}):
-            cluster = config.parse(aws(machine, **more), where=f"{machine} {more}")
+            section = aws(machine, **more)
+            cluster = config.parse(section, where=f"{machine} {more}")
             assert list(platform_of(cluster).doubts(cluster, now)) == [], (machine, more)
-            together = cluster.pools[0].placement_group is not None
-            assert together is ("reservation" not in more), (machine, more)
+            assert ("placement_group" in section["pools"][0]) != ("reservation" in more)
+
+
+def test_zones_are_the_accounts_own() -> None:
+    tokyo = {"region": "ap-northeast-1", "zones": "ap-northeast-1a,ap-northeast-1c"}
+    section = aws("p5.48xlarge", **tokyo)
+    config.parse(section, where="tokyo")
+    network = section["platform"]["network"]
+    assert network["availability_zones"] == ["ap-northeast-1a", "ap-northeast-1c"]
+    ohio = aws("p5.48xlarge", zone="us-east-2b")["platform"]["network"]["availability_zones"]
+    assert ohio == ["us-east-2b", "us-east-2a", "us-east-2c"]
 
 
 def test_a_machine_of_capacity_blocks_has_no_first_stack() -> None:

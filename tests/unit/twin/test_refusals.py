@@ -129,7 +129,7 @@ def test_a_cluster_goes_one_minor_up_and_its_groups_after_it() -> None:
 
 def test_a_group_of_a_block_is_updated_without_nodes_alone() -> None:
     block = {"capacityType": "CAPACITY_BLOCK", "version": "1.34"}
-    none = {"scalingConfig": SIZES | {"desiredSize": 0}}
+    none: dict[str, Any] = {"scalingConfig": SIZES | {"desiredSize": 0}}
     with refused("aws.ng-cb-upgrade"):
         on_update(account(), group(**block), group(**(block | {"version": "1.35"})))
     on_update(account(), group(**block), group(**block, **none))
@@ -153,12 +153,13 @@ def test_a_file_system_of_no_size_that_fsx_has_is_refused() -> None:
 def test_templates_that_ec2_refuses() -> None:
     first = [{"interfaceType": "efa", "networkCardIndex": 0}]
     address = [{"interfaceType": "efa-only", "networkCardIndex": 1, "ipv4PrefixCount": 1}]
-    for row, inputs in {
+    cases: dict[str, dict[str, Any]] = {
         "aws.efa-b300-card0": {"instanceType": "p6-b300.48xlarge", "networkInterfaces": first},
         "aws.efa-gb200-card0": {"instanceType": "p6e-gb200.36xlarge", "networkInterfaces": first},
         "aws.efa-only-ip": {"networkInterfaces": address},
         "aws.lt-sg-both": {"networkInterfaces": first, "vpcSecurityGroupIds": ["sg-1"]},
-    }.items():
+    }
+    for row, inputs in cases.items():
         with refused(row):
             on_create(account(), made(TEMPLATE, **inputs))
 
