@@ -30,7 +30,7 @@ REAL_POPEN = subprocess.Popen
 
 @dataclass
 class Kubectl:
-    """What kubectl got, in order; a forward ends at once, a shell exits with 3 when it may."""
+    """Words that kubectl got; a forward ends at once, a shell exits with 3 when it may."""
 
     program: Path
     called: list[list[str]] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Kubectl:
     def forward(self, words: list[str], **streams: int) -> subprocess.Popen[bytes]:
         assert set(streams.values()) == {subprocess.DEVNULL}
         self.called.append(words[1:])
-        return REAL_POPEN(["true"], **streams)
+        return REAL_POPEN(["true"])
 
     def shell(self, words: list[str]) -> int:
         assert words[0] == str(self.program)
@@ -157,14 +157,14 @@ def test_ports_are_forwarded_again_while_the_shell_is_open(
     admitting: Api, run: Any, kubectl: Kubectl
 ) -> None:
     kubectl.may_end = lambda: kubectl.count("port-forward") > 2
-    one, other = free_port(), free_port()
-    _, _, err = run("dev", "--name", "mine", "--port", f"{one}:8888", "--port", str(other))
+    local, same = free_port(), free_port()
+    _, _, err = run("dev", "--name", "mine", "--port", f"{local}:8888", "--port", str(same))
     forward = next(words for words in kubectl.called if "port-forward" in words)
     pod = "pod/mine-node-0-0-abcde"
-    assert forward[2:] == ["-n", "training", "port-forward", pod, f"{one}:8888", str(other)]
+    assert forward[2:] == ["-n", "training", "port-forward", pod, f"{local}:8888", str(same)]
     assert kubectl.count("exec") == 1
-    assert f"port 8888 of the pod is localhost:{one} while the shell is open" in err
-    assert f"port {other} of the pod is localhost:{other} while the shell is open" in err
+    assert f"port 8888 of the pod is localhost:{local} while the shell is open" in err
+    assert f"port {same} of the pod is localhost:{same} while the shell is open" in err
 
 
 def test_a_port_that_is_taken_here_is_named(api: Api, run: Any, kubectl: Kubectl) -> None:
