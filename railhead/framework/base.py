@@ -81,6 +81,8 @@ class Framework(ABC):
         per_process: variables that the launcher sets for each process.
         unwired: variables of a runtime's container that end a process at once if nobody set its
             rendezvous; Trainer replaces them.
+        sockets: variables of a runtime's container that name the interfaces of the framework's own
+            connections, which are those of NCCL's bootstrap.
         nodes_variable: the variable of the rendezvous that holds the number of nodes.
         one_node: its values that mean one node.
         nodes_argument: a regular expression (RE2) that finds, in a command's words joined by
@@ -116,6 +118,7 @@ class Framework(ABC):
     rendezvous: tuple[str, ...]
     per_process: tuple[str, ...]
     unwired: Mapping[str, str] = field(default_factory=dict)
+    sockets: tuple[str, ...] = ()
     nodes_variable: str
     one_node: tuple[str, ...] = ("1",)
     nodes_argument: str | None = None

@@ -183,6 +183,11 @@ def mpi(name: str, source: str) -> Mpi:
         # deepspeed_distributed.yaml). ssh refuses root a key that others may read, as they may
         # read what a Secret brings (tried with OpenSSH 9.2p1).
         user=1000,
+        # Else messages go over all interfaces, the rails too, which peers may not reach by TCP
+        # (Open MPI 4.1.2, opal/mca/btl/tcp/btl_tcp_component.c, orte/mca/oob/tcp; Google's own
+        # manifests name eth0: container-engine-accelerators, gpudirect-tcpx/nccl-config.yaml,
+        # cluster-toolkit, examples/gke-a3-ultragpu/nccl-jobset-example.yaml).
+        sockets=("OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include"),
         nodes_variable="OMPI_MCA_orte_default_hostfile",
         # Trainer makes a launcher and at least one more node (mpi.go, EnforceMLPolicy).
         fewest_nodes=2,

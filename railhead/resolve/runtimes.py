@@ -280,7 +280,9 @@ def _environment(config: RuntimeConfig, framework: Framework, wired: Wiring) -> 
     # An image's own PYTHONPATH cannot be known, and is replaced: the stack sets it if needed.
     python = {"PYTHONPATH": PYTHON_DIRECTORY} if framework.python else {}
     saving = framework.saving(config.grace_seconds)
-    own = dict(framework.unwired) | saving | python | of_image | dict(config.environment)
+    interfaces = wired.environment.get("GLOO_SOCKET_IFNAME")
+    sockets = dict.fromkeys(framework.sockets, interfaces) if interfaces else {}
+    own = dict(framework.unwired) | sockets | saving | python | of_image | dict(config.environment)
     if python and own["PYTHONPATH"] != PYTHON_DIRECTORY:
         own["PYTHONPATH"] += f":{PYTHON_DIRECTORY}"
     return MappingProxyType(dict(wired.environment) | own)

@@ -201,6 +201,19 @@ def test_pods_of_mpi_run_as_the_user_of_their_images() -> None:
     assert [spec.get("securityContext") for spec in specs] == [group] * 4
 
 
+def test_messages_of_mpi_stay_off_the_rails() -> None:
+    """Open MPI takes every interface for them unless some are named."""
+    raw = lab_cluster()
+    raw["runtimes"][0]["framework"] = "mpi"
+    [runtime, *others] = runtimes(parse(raw, where="test"))
+    interfaces = runtime.wired.environment["GLOO_SOCKET_IFNAME"]
+    for kind in ("btl", "oob"):
+        assert runtime.environment[f"OMPI_MCA_{kind}_tcp_if_include"] == interfaces
+    for other in others:
+        if other.framework.name != "mpi":
+            assert not any(name.startswith("OMPI") for name in other.environment)
+
+
 def test_mpi_has_one_launcher_whatever_the_number_of_nodes() -> None:
     """Trainer v2.1.0 makes as many as the runtime's numNodes (pkg/runtime/core)."""
     raw = lab_cluster()
