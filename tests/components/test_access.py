@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import itertools
+import re
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -313,6 +314,77 @@ def test_a_role_that_says_a_word_more_is_found_out(people: People) -> None:
         while people.lets("V", asked):
             assert time.monotonic() < deadline, f"still let through: {asked.what}"
             time.sleep(0.01)
+
+
+POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+
+
+@contextlib.contextmanager
+def shortened(
+    people: People, guards: Mapping[str, list[dict[str, Any]]], number: int
+) -> Iterator[dict[str, str]]:
+    """Take the validation of that number from each guard that has it; yields guard -> message."""
+    client = people.server.client
+    taken = {name: rows[number] for name, rows in guards.items() if number < len(rows)}
+
+    def write(name: str, rows: list[dict[str, Any]]) -> None:
+        body = {"spec": {"validations": rows or [{"expression": "true"}]}}
+        path = f"{POLICIES}/railhead-{name}"
+        client.request("PATCH", path, body=body, content_type="application/merge-patch+json")
+
+    for name, row in taken.items():
+        write(name, [other for other in guards[name] if other is not row])
+    people.server.policies_settled()
+    try:
+        yield {name: row.get("message") or row["messageExpression"] for name, row in taken.items()}
+    finally:
+        for name in taken:
+            write(name, guards[name])
+
+
+#: What no act can notice: guards that test_ending, test_job_guards, test_keepers, test_node_gate,
+#: test_patched_jobs, test_pod_guards and test_api_server try; an annotation that the API server
+#: writes into its field, which another validation reads; a pod of Windows that the API server
+#: itself refuses off the node's network; and what Trainer's overrides do not have.
+NOT_BY_ACTS = re.compile(
+    r"(fabric-pod|gate-|jobs-ended|keep-|network-variables|parallel-job|train-job:|uncharged-pod)"
+    r"|workloads-ended"
+    r"|.*(another network|fabric|NCCL's variables|off its network)"
+    r"|node-reach: (the annotation unconfined|windowsOptions)"
+    r"|train-job-(author|pods): spec.podTemplateOverrides: .*(nodeName|schedulerName|resourceClaims"
+    r"|runtimeClassName|terminationGracePeriodSeconds|privileged|capability|host(PID|IPC|Network"
+    r"|Port|Process)|Profile Unconfined|seLinux|sysctls|procMount|names a host)"
+)
+
+
+@pytest.mark.exhaustive
+def test_a_guard_that_says_less_is_found_out(people: People) -> None:
+    """Each guard loses one validation at a time, and an act that it refused notices."""
+    uid = people.uid_of_a_job()
+    items = people.server.client.request("GET", POLICIES).body["items"]
+    guards = {
+        item["metadata"]["name"].removeprefix("railhead-"): item["spec"]["validations"]
+        for item in items
+        if item["metadata"]["name"].startswith("railhead-")
+    }
+    requests = [
+        (guard, request)
+        for act in acts()
+        for chain in act.chains()
+        for request, guard in zip(chain, act.by, strict=True)
+        if guard in guards
+    ]
+    unnoticed = []
+    for number in range(max(map(len, guards.values()))):
+        with shortened(people, guards, number) as taken:
+            noticed = {
+                guard
+                for guard, request in requests
+                if guard in taken and ask(people.clients[request.who], request, uid) != guard
+            }
+        unnoticed += [f"{name}: {taken[name]}" for name in sorted(taken.keys() - noticed)]
+    people.server.policies_settled()
+    assert not [row for row in unnoticed if not NOT_BY_ACTS.match(row)]
 
 
 PRIORITY = "kueue.x-k8s.io/priority-class"
