@@ -381,7 +381,7 @@ def _weaker(was: Mapping[str, Any], now: Mapping[str, Any], *, code: bool) -> It
         fabric = [name for name in lost if name.startswith(_FABRIC)]
         level: Level = "refuse" if fabric else "ask"
         yield Judged(level, "network" if fabric else "jobs", f"loses variables {short(lost)}")
-    for kind in ("limits", "requests"):
+    for kind, has in (("limits", "may take"), ("requests", "is promised")):
         before = (was.get("resources") or {}).get(kind) or {}
         after = (now.get("resources") or {}).get(kind) or {}
         for name, amount in before.items():
@@ -390,7 +390,7 @@ def _weaker(was: Mapping[str, Any], now: Mapping[str, Any], *, code: bool) -> It
             elif "/" in name and less(amount, after.get(name)):
                 yield Judged("refuse", "network", f"asks for {after[name]} {name}, not {amount}")
             elif less(amount, after.get(name)):
-                yield Judged("ask", "jobs", f"has {after.get(name)} {name}, not {amount}")
+                yield Judged("ask", "jobs", f"{has} {after.get(name)} {name}, not {amount}")
     before, after = was.get("securityContext") or {}, now.get("securityContext") or {}
     if before != after:
         gained = {k: v for k, v in dict(flat(after)).items() if dict(flat(before)).get(k) != v}

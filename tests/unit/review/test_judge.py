@@ -124,6 +124,12 @@ CHANGES = [
         _pod(resources={"limits": {"nvidia.com/gpu": "4"}}),
         "asks for 4 nvidia.com/gpu, not 8",
     ),
+    (
+        DEPLOYMENT,
+        _pod(resources={"limits": {"memory": "8Gi"}}),
+        _pod(resources={"limits": {"memory": "4Gi"}}),
+        "ask jobs: may take 4Gi memory, not 8Gi",
+    ),
     (EKS, {"deletionProtection": True}, {"deletionProtection": False}, "refuse data"),
     (
         EKS,
