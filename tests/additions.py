@@ -1,12 +1,14 @@
-"""Names every file that a new mode, framework, check or machine also needs, in one message."""
+"""Names each file that a new mode, framework, check, machine or field lacks, in one message."""
 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
+from pydantic import BaseModel
 
 REPO = Path(__file__).resolve().parent.parent
 SCHEMA = "stacks/stack.schema.json: run `railhead config schema > stacks/stack.schema.json`"
@@ -14,23 +16,31 @@ SCHEMA = "stacks/stack.schema.json: run `railhead config schema > stacks/stack.s
 
 def missing() -> list[str]:
     """Return what each addition still needs, as lines that name it and the file."""
-    needs: dict[str, list[str]] = {**_modes(), **_frameworks(), **_checks(), **_machines()}
+    parts = (_modes(), _frameworks(), _checks(), _machines(), _fields())
+    needs: dict[str, list[str]] = {what: every for part in parts for what, every in part.items()}
     return [f"{what} also needs {need}" for what, every in needs.items() for need in every]
 
 
 def _modes() -> dict[str, list[str]]:
     from railhead.fabric.modes import MODES
+    from tests.unit.catalog import figures
 
     evidence = yaml.safe_load(_text("docs/fabric-evidence.yaml"))["hardware"]
     seen = "`hardware` in docs/fabric-evidence.yaml: what no test shows"
+    read = yaml.safe_load(_text("railhead/fabric/readings.yaml"))["modes"]
+    reading = "`modes` in railhead/fabric/readings.yaml: where each of its figures was read"
+    cases = _text("tests/components/fabrics.py")
+    case = "tests/components/fabrics.py: a stack's section in `fabric`, its case in `USUAL`"
     page = "docs/fabric.md: run `python -m tests.docs.fabric_tables`"
     return {
         f"mode {name!r}": [
             *_unless(name in evidence, seen),
+            *_unless(name in read or not figures.of_mode(mode), reading),
+            *_unless(f'"{name}-' in cases, case),
             *_unless(f"`{name}`" in _text("docs/fabric.md"), page),
             *_in_schema(name),
         ]
-        for name in MODES
+        for name, mode in MODES.items()
     }
 
 
@@ -59,6 +69,29 @@ def _machines() -> dict[str, list[str]]:
     from railhead.machines import MACHINES
 
     return {f"machine {name!r}": _in_schema(name) for name in MACHINES}
+
+
+def _fields() -> dict[str, list[str]]:
+    from railhead.base.fields import Model
+    from railhead.platform.registry import PLATFORMS
+
+    assert PLATFORMS, "importing them defines every model of a stack"
+    sources = (path for top in ("railhead", "components") for path in (REPO / top).rglob("*.py"))
+    read = {name for path in sources for name in re.findall(r"\.(\w+)", path.read_text())}
+    reader = "a part of railhead/resolve/ or components/ that reads it"
+    return {
+        f"field {name!r} of {model.__name__}": [*_unless(name in read, reader), *_in_schema(name)]
+        for model in _models(Model)
+        for name in model.model_fields
+    }
+
+
+def _models(base: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    """Yield the models of a stack's sections."""
+    for model in base.__subclasses__():
+        if model.__module__.startswith(("railhead.model", "railhead.platform", "railhead.fabric")):
+            yield model
+        yield from _models(model)
 
 
 def _in_schema(name: str) -> list[str]:

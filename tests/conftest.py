@@ -32,6 +32,14 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         pytest.exit("\n".join(lacking), returncode=1)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
+    """Name what an addition lacks below the failures of a run that began for all that."""
+    if exitstatus and (lacking := missing()):
+        terminalreporter.section("not added everywhere", sep="=", red=True)
+        for line in lacking:
+            terminalreporter.line(line)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark everything under tests/lab as `lab`, put the costly suites last, `last` behind all.
 

@@ -184,6 +184,13 @@ TABLE: Mapping[str, tuple[Row, ...]] = {
     "horovod": _mpi("horovod.readthedocs.io/en/stable/mpi_include.html; Horovod 0.28.1"),
 }
 
+
+def asked_by(framework: str) -> tuple[Row, ...]:
+    """Return what a framework's documents ask of a launcher."""
+    assert framework in TABLE, f"TABLE in tests/wiring.py lacks {framework!r}"
+    return TABLE[framework]
+
+
 _TRAINER = "Kubeflow Trainer v2.1.0, pkg/runtime/framework/plugins/"
 _OPERATOR = "training-operator v1.9.3, pkg/controller.v1/"
 _MPI_OPERATOR = "MPI operator v0.7.0, pkg/controller/mpi_job_controller.go"
@@ -598,7 +605,7 @@ def differences(framework: str, api: str, made: Plan, bodies: Sequence[Object]) 
                 "p": made.processes_per_node,
                 "hosts": hosts,
             }
-            for wanted in TABLE[framework]:
+            for wanted in asked_by(framework):
                 if not eval(wanted.nodes, {}, scope):
                     continue
                 expected = eval(wanted.value, scope)

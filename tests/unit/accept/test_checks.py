@@ -22,7 +22,9 @@ def test_every_file_is_a_check_and_each_has_a_name_of_its_own() -> None:
     files = {file.stem.replace("_", "-") for file in FOLDER.glob("*.py")} - {"--init--"}
     assert [check.name for check in EVERY] == sorted(files, key=[c.name for c in EVERY].index)
     assert files >= RELEASED
-    assert len({check.order for check in EVERY}) == len(EVERY)
+    orders = {check.order: check.name for check in EVERY}
+    twice = [check.name for check in EVERY if orders[check.order] != check.name]
+    assert not twice, f"`order` in railhead/accept/checks/: {twice} have another check's"
 
 
 @pytest.mark.parametrize("check", EVERY, ids=lambda check: check.name)
@@ -51,4 +53,5 @@ def test_a_plan_for_one_node_or_stand_ins_says_why_not(
 
 @pytest.mark.parametrize("check", EVERY, ids=lambda check: check.name)
 def test_the_page_explains_it(check: Check[BaseModel], repo: Path) -> None:
-    assert f"| `{check.name}` |" in (repo / "docs/accepting.md").read_text()
+    page = (repo / "docs/accepting.md").read_text()
+    assert f"| `{check.name}` |" in page, f"docs/accepting.md lacks a row `{check.name}`"
