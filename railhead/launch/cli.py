@@ -13,10 +13,10 @@ import typer
 from railhead.base.errors import InputError, NotFoundError, RailheadError
 from railhead.base.options import Context, Json, Kubeconfig, Lab, Namespace
 from railhead.launch.console import (
+    ConsoleProgress,
     Explain,
     JobName,
     JobNames,
-    Progress,
     connected,
     dump,
     found,
@@ -325,7 +325,7 @@ def watch(
     from railhead.launch import submit
     from railhead.launch.logs import kept, stream
 
-    progress = Progress(name=job["metadata"]["name"])
+    progress = ConsoleProgress(name=job["metadata"]["name"])
     metadata = job["metadata"]
     gang = stream.Gang(
         cluster,
@@ -611,7 +611,7 @@ def _follow(
     from railhead.launch import submit
     from railhead.launch.logs import kept, stream
 
-    progress = Progress(name=now.name, text=shape)
+    progress = ConsoleProgress(name=now.name, text=shape)
     gang = stream.Gang(
         cluster,
         namespace=now.namespace,

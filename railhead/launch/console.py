@@ -120,7 +120,7 @@ def since(seconds: int) -> str:
     return f"{seconds // 3600}h" if seconds < 172800 else f"{seconds // 86400}d"
 
 
-class Progress:
+class ConsoleProgress:
     """One line a change of phase; on a terminal also a live line while nothing changes."""
 
     def __init__(self, *, name: str, text: Callable[[Line], str] = str) -> None:

@@ -20,7 +20,7 @@ from railhead.base.errors import InputError, RailheadError, RefusedError
 from railhead.base.options import Context, Json, Kubeconfig, Lab, grouped
 from railhead.launch.after import NodeIndex, check_ports, kubectl_words, running_node
 from railhead.launch.console import (
-    Progress,
+    ConsoleProgress,
     connected,
     dump,
     found,
@@ -370,7 +370,7 @@ def _until_it_runs(cluster: Cluster, job: Object) -> JobState:
     from railhead.launch import submit
 
     name = job["metadata"]["name"]
-    progress, last = Progress(name=name), None
+    progress, last = ConsoleProgress(name=name), None
     try:
         for last in submit.watch(cluster, job):
             progress.changed(last)

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from railhead.twin.truth import truth
 
 
-class RefusedError(Exception):
+class RefusalError(Exception):
     """The cloud refuses.
 
     Args:
@@ -108,10 +108,10 @@ def refuse(row: str, detail: str = "") -> NoReturn:
     """Answer as a row of truth says, with a detail after it.
 
     Raises:
-        RefusedError: always.
+        RefusalError: always.
     """
     error = next(r.error for r in truth().refusals if r.id == row)
-    raise RefusedError(row, f"{error}{detail}")
+    raise RefusalError(row, f"{error}{detail}")
 
 
 def at(inputs: Mapping[str, Any], path: str) -> Any:

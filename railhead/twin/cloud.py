@@ -29,7 +29,7 @@ from railhead.lab.engine import serving
 from railhead.lab.engine.provider import properties
 from railhead.lab.recorders.recording import JOURNAL, RecordingProvider
 from railhead.lab.recorders.shapes import fabricated
-from railhead.twin.account import Account, Made, RefusedError
+from railhead.twin.account import Account, Made, RefusalError
 from railhead.twin.gke_pools import CLUSTER, Pools
 from railhead.twin.helm import SETTINGS
 from railhead.twin.node_groups import NodeGroups
@@ -66,7 +66,7 @@ class Cloud(RecordingProvider):
             self._save()
         try:
             self._groups("create", made, None)
-        except RefusedError as refused:
+        except RefusalError as refused:
             # As with the cloud: it is there, and failed.
             self._abort(context, refused)
         outputs = fabricated(token, name, properties.decode(request.properties))
@@ -89,7 +89,7 @@ class Cloud(RecordingProvider):
             self._save()
         try:
             self._groups("update", made, before)
-        except RefusedError as refused:
+        except RefusalError as refused:
             self._abort(context, refused)
         response = super().Update(request, context)
         outputs = properties.decode(response.properties) | self._own(token, made)
@@ -109,7 +109,7 @@ class Cloud(RecordingProvider):
                         self.account.add(rest)
                     self._save()
                 break
-            except RefusedError as refused:
+            except RefusalError as refused:
                 if time.monotonic() > deadline:
                     self._abort(context, refused)
             time.sleep(0.3)
@@ -176,11 +176,11 @@ class Cloud(RecordingProvider):
     def _judged(self, context: grpc.ServicerContext, check: Callable[[], None]) -> None:
         try:
             check()
-        except RefusedError as refused:
+        except RefusalError as refused:
             self._abort(context, refused)
 
     @staticmethod
-    def _abort(context: grpc.ServicerContext, refused: RefusedError) -> None:
+    def _abort(context: grpc.ServicerContext, refused: RefusalError) -> None:
         context.abort(grpc.StatusCode.UNKNOWN, str(refused))
 
     def _save(self) -> None:

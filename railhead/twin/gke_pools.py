@@ -27,7 +27,7 @@ class Pools(Asking):
         """Bring the twin's nodes to what a pool says, or the cluster's own objects.
 
         Raises:
-            RefusedError: the nodes do not come.
+            RefusalError: the nodes do not come.
         """
         if made.type == CLUSTER and operation != "delete":
             self._cluster(made)

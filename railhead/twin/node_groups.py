@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from railhead.lab.recorders.answers import ZONES
-from railhead.twin.account import Made, RefusedError
+from railhead.twin.account import Made, RefusalError
 from railhead.twin.asking import Asking, taints, until
 from railhead.twin.refusals.aws import fabric_interface
 
@@ -21,7 +21,7 @@ class NodeGroups(Asking):
         """Bring the twin's nodes to what a group says, or an add-on's pods.
 
         Raises:
-            RefusedError: no node of it can become ready, or an add-on has no node.
+            RefusalError: no node of it can become ready, or an add-on has no node.
         """
         if made.type == "aws:eks/nodeGroup:NodeGroup":
             self._group(operation, made, before)
@@ -65,7 +65,7 @@ class NodeGroups(Asking):
 
     def _wait(self, group: str, nodes: int) -> None:
         if not self.reached(f"eks.amazonaws.com/nodegroup={group}", nodes):
-            raise RefusedError(
+            raise RefusalError(
                 "aws.mng-join-timeout",
                 f"NodeCreationFailure: group {group} has not {nodes} nodes",
             )
@@ -76,7 +76,7 @@ class NodeGroups(Asking):
         if operation == "delete" or name != "coredns":
             return
         if not until(self._resolves, limit_s=45.0):
-            raise RefusedError(
+            raise RefusalError(
                 "aws.addon-degraded",
                 "coredns stays DEGRADED: InsufficientNumberOfReplicas, no node",
             )

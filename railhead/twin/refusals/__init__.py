@@ -24,7 +24,7 @@ def on_create(account: Account, made: Made) -> None:
     """Judge a creation.
 
     Raises:
-        RefusedError: the cloud refuses it.
+        RefusalError: the cloud refuses it.
     """
     rule = UNIQUE.get(made.type)
     if rule is not None:
@@ -41,7 +41,7 @@ def on_update(account: Account, before: Made | None, made: Made) -> None:
     """Judge a change in place.
 
     Raises:
-        RefusedError: the cloud refuses it.
+        RefusalError: the cloud refuses it.
     """
     if before is None:
         return
@@ -53,7 +53,7 @@ def on_delete(account: Account, made: Made) -> None:
     """Judge a deletion.
 
     Raises:
-        RefusedError: something still depends on it.
+        RefusalError: something still depends on it.
     """
     for check in gcp.DELETE.get(made.type, ()):
         check(account, made)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from railhead.twin.account import Account, Dependants, Made, RefusedError, Unique, at, flat, refuse
+from railhead.twin.account import Account, Dependants, Made, RefusalError, Unique, at, flat, refuse
 
 _NO_ADDRESS = "efa-only"
 # Machines whose first card has no EFA device.
@@ -161,7 +161,7 @@ def _limits(_: Account, made: Made) -> None:
     sizes = made.inputs["scalingConfig"]
     least, desired, most = (int(sizes[k]) for k in ("minSize", "desiredSize", "maxSize"))
     if most < 1 or least < 0 or not least <= desired <= most:
-        raise RefusedError(
+        raise RefusalError(
             "aws.ng-limits",
             f"InvalidParameterException: sizes {least}, {desired}, {most} are out of order",
         )
@@ -172,7 +172,7 @@ def _needs_network(account: Account, _: Made) -> None:
     clusters = account.of("aws:eks/cluster:Cluster")
     own = any(c.inputs.get("bootstrapSelfManagedAddons") is False for c in clusters)
     if own and "vpc-cni" not in addons:
-        raise RefusedError(
+        raise RefusalError(
             "aws.mng-join-timeout",
             "NodeCreationFailure: Instances failed to join the kubernetes cluster: no CNI",
         )

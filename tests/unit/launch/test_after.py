@@ -56,7 +56,7 @@ def test_wait_gives_up_in_time_for_all_of_them_together(
 ) -> None:
     world.job(api, "other")
     closed: list[str] = []
-    monkeypatch.setattr(console.Progress, "close", lambda _: closed.append("closed"))
+    monkeypatch.setattr(console.ConsoleProgress, "close", lambda _: closed.append("closed"))
     clock.then[0.475] = lambda: world.end(api, running)
     code, _, err = run("wait", "demo", "demo", "other", "--timeout", "2")
     assert code == ExitCode.TIMED_OUT

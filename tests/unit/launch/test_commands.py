@@ -603,7 +603,7 @@ def test_logs_follow_starts_in_the_queue_and_ends_with_the_job(
     api: Api, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed: list[str] = []
-    monkeypatch.setattr(console.Progress, "close", lambda _: closed.append("closed"))
+    monkeypatch.setattr(console.ConsoleProgress, "close", lambda _: closed.append("closed"))
     owner = world.job(api, "demo")
     once_seen(api, lambda: world.admit(api, owner), lambda: world.end(api, owner))
     code, out, err = run("logs", "demo", "--follow")

@@ -47,7 +47,7 @@ def state(phase: Phase, detail: str = "") -> Any:
 
 
 def test_phase_is_printed_once_and_repeated_after_a_while(clock: Clock, capsys: Captured) -> None:
-    progress = console.Progress(name="demo")
+    progress = console.ConsoleProgress(name="demo")
     texts = []
     for after, phase, detail in (
         (0.0, Phase.QUEUED, "waits"),
@@ -90,7 +90,7 @@ def test_a_terminal_has_one_live_line_while_nothing_runs(
 
     monkeypatch.setattr(rich.console.Console, "status", lambda _self, _text: Status())
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    progress = console.Progress(name="demo", text=Line.dated)
+    progress = console.ConsoleProgress(name="demo", text=Line.dated)
     progress.changed(state(Phase.QUEUED, "waits"))
     clock.now += 20
     progress.changed(state(Phase.QUEUED, "waits"))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from railhead.twin import gke, machines, provisioning
-from railhead.twin.account import Account, Made, RefusedError
+from railhead.twin.account import Account, Made, RefusalError
 from railhead.twin.refusals import on_create, on_delete
 from railhead.twin.refusals.gcp import hours_in_32_days, left_behind
 from railhead.twin.truth import Node, Taint
@@ -38,7 +38,7 @@ def account(*resources: Made) -> Account:
 
 
 def refused(row: str) -> Any:
-    return pytest.raises(RefusedError, match=rf"\[gcp\.{row}\]")
+    return pytest.raises(RefusalError, match=rf"\[gcp\.{row}\]")
 
 
 def node(machine: str = "a3-megagpu-8g", capacity: str = "standard", *placed: str) -> Node:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from railhead.twin.account import Account, Made, RefusedError
+from railhead.twin.account import Account, Made, RefusalError
 from railhead.twin.refusals import (
     UNIQUE,
     on_create,
@@ -34,7 +34,7 @@ def account(*resources: Made) -> Account:
 
 
 def refused(row: str) -> Any:
-    return pytest.raises(RefusedError, match=rf"\[{row}\]")
+    return pytest.raises(RefusalError, match=rf"\[{row}\]")
 
 
 @pytest.mark.parametrize("kind", sorted(UNIQUE))
