@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from railhead.base.errors import InputError, NotFoundError, RailheadError
-from railhead.base.options import Context, Json, Kubeconfig, Lab, Namespace
+from railhead.base.options import Context, Json, Kubeconfig, Lab, Namespace, grouped
 from railhead.launch.console import (
     ConsoleProgress,
     Explain,
@@ -86,25 +86,27 @@ def _plan(
     return make_plan(job, files, contract), contract
 
 
-def launch(
-    job_file: Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file.")],
+@dataclass(frozen=True, kw_only=True)
+class Overrides:
+    """The options of `railhead launch` that set fields of its job."""
+
     name: Annotated[
         str | None, typer.Option("--name", metavar="NAME", help="Launch under this name.")
-    ] = None,
+    ] = None
     nodes: Annotated[
         int | None, typer.Option("--nodes", metavar="N", help="Ask for this many nodes.")
-    ] = None,
+    ] = None
     queue: Annotated[
         str | None, typer.Option("--queue", metavar="NAME", help="Submit to this queue.")
-    ] = None,
-    sets: Annotated[
+    ] = None
+    set_: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="FIELD=VALUE",
             help="Override a field, such as env.EPOCHS=3. Repeatable.",
         ),
-    ] = None,
+    ] = None
     matrix: Annotated[
         list[str] | None,
         typer.Option(
@@ -112,14 +114,39 @@ def launch(
             metavar="FIELD=VALUE,VALUE",
             help="Launch one job for each value, or each combination. Repeatable.",
         ),
-    ] = None,
+    ] = None
     verify: Annotated[
         bool,
         typer.Option(
             "--verify",
             help="Run the command only if an all-reduce of the gang proves the fabric.",
         ),
-    ] = False,
+    ] = False
+
+    def sets(self) -> list[str]:
+        """Return each field that an option sets, as ``field=value``."""
+        named = [f"{field}={value}" for field, value in self._named().items()]
+        return [*(self.set_ or ()), *named]
+
+    def options(self) -> dict[str, str]:
+        """Field -> the option that sets it."""
+        fields = (item.partition("=")[0].partition(".")[0] for item in self.set_ or ())
+        return dict.fromkeys(fields, "--set") | {field: f"--{field}" for field in self._named()}
+
+    def _named(self) -> dict[str, Any]:
+        values = {
+            "name": self.name,
+            "nodes": self.nodes,
+            "queue": self.queue,
+            "verify": self.verify or None,
+        }
+        return {field: value for field, value in values.items() if value is not None}
+
+
+@grouped
+def launch(
+    job_file: Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file.")],
+    overrides: Overrides,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Print the logs and wait for the end.")
     ] = False,
@@ -145,16 +172,7 @@ def launch(
     lab: Lab = None,
 ) -> None:
     """Launch a multi-node job from a job file (the help text is LAUNCH_HELP)."""
-    overrides = list(sets or [])
-    texts = dict.fromkeys(
-        (override.partition("=")[0].partition(".")[0] for override in overrides), "--set"
-    )
-    given = (("name", name), ("nodes", nodes), ("queue", queue), ("verify", verify or None))
-    for field, value in given:
-        if value is not None:
-            overrides.append(f"{field}={value}")
-            texts[field] = f"--{field}"
-    if matrix:
+    if overrides.matrix:
         from railhead.launch import matrix as matrices
 
         single = {
@@ -164,19 +182,19 @@ def launch(
             "explain": explain,
             "api": api,
         }
-        rows = matrices.combinations(matrix, single)
-        several = matrices.read(job_file, overrides, rows)
+        rows = matrices.combinations(overrides.matrix, single)
+        several = matrices.read(job_file, overrides.sets(), rows)
         with connected(kubeconfig, context, lab) as cluster:
             matrices.launch(cluster, several, rows, dry_run=dry_run, as_json=as_json)
         return
     from railhead.launch.job import read_job
 
     # A mistake in the file is reported without a cluster.
-    job, files = read_job(job_file, sets=overrides)
+    job, files = read_job(job_file, sets=overrides.sets())
     with connected(kubeconfig, context, lab) as cluster:
         plan, contract = _plan(cluster, job, files)
         if explain:
-            print_explanation(job, plan, contract, options=texts, as_json=as_json)
+            print_explanation(job, plan, contract, options=overrides.options(), as_json=as_json)
             return
         launch_plan(
             cluster,
@@ -507,36 +525,44 @@ def _pods(state: JobState) -> None:
     table(columns, rows, folded=("REASON",))
 
 
-def logs(
-    name: JobName,
+@dataclass(frozen=True, kw_only=True)
+class LogOptions:
+    """The options of `railhead logs` that choose its lines and their form."""
+
     rank: Annotated[
         int | None,
         typer.Option("--rank", metavar="N", help="Print only this process, counted from 0."),
-    ] = None,
+    ] = None
     node: Annotated[
         int | None,
         typer.Option("--node", metavar="N", help="Print only this node, counted from 0."),
-    ] = None,
+    ] = None
     follow: Annotated[
         bool,
         typer.Option(
             "--follow", "-f", help="Follow until the job ends, also from before it has pods."
         ),
-    ] = False,
+    ] = False
     tail: Annotated[
         int | None,
         typer.Option(
             "--tail", metavar="N", min=0, help="Print only the last N lines of each node."
         ),
-    ] = None,
-    merged: Annotated[bool, typer.Option("--merged", help="Merge all nodes by time.")] = False,
+    ] = None
+    merged: Annotated[bool, typer.Option("--merged", help="Merge all nodes by time.")] = False
     timestamps: Annotated[
         bool, typer.Option("--timestamps", help="Put its time before each line, and merge by time.")
-    ] = False,
+    ] = False
     previous: Annotated[
         bool,
         typer.Option("--previous", "-p", help="Print earlier attempts, as far as they are kept."),
-    ] = False,
+    ] = False
+
+
+@grouped
+def logs(
+    name: JobName,
+    lines: LogOptions,
     namespace: Namespace = None,
     as_json: Json = False,
     kubeconfig: Kubeconfig = None,
@@ -559,40 +585,40 @@ def logs(
     from railhead.launch.logs import past, stream
 
     shape: Callable[[Line], str] = str
-    if as_json or timestamps:
+    if as_json or lines.timestamps:
         shape = stream.Line.as_json if as_json else stream.Line.dated
 
     def show(line: Line) -> None:
         out(shape(line))
 
-    if previous and (follow or tail is not None):
+    if lines.previous and (lines.follow or lines.tail is not None):
         raise InputError(
             "--previous is of attempts that are over; --follow and --tail are of the present one",
             remedy="leave one of them out",
         )
     with connected(kubeconfig, context, lab) as cluster:
         where = namespaces_of(cluster, namespace)
-        if previous:
-            _previous(cluster, where, name, rank=rank, node=node, show=show)
+        if lines.previous:
+            _previous(cluster, where, name, rank=lines.rank, node=lines.node, show=show)
             return
-        together = merged or timestamps
+        together = lines.merged or lines.timestamps
         try:
             job, now = found(cluster, where, name)
         except NotFoundError as missing:
-            if follow:
+            if lines.follow:
                 raise
-            wanted = {"rank": rank, "node": node, "tail": tail}
+            wanted = {"rank": lines.rank, "node": lines.node, "tail": lines.tail}
             for line in past.gone(
                 cluster, where, name, missing, **wanted, merged=together, say=say
             ):
                 show(line)
             return
-        prefix = None if rank is None else process_prefix(cluster, now.runtime)
-        selection = stream.select(now, rank=rank, node=node, prefix=prefix)
-        if follow:
-            _follow(cluster, job, now, selection, tail, shape)
+        prefix = None if lines.rank is None else process_prefix(cluster, now.runtime)
+        selection = stream.select(now, rank=lines.rank, node=lines.node, prefix=prefix)
+        if lines.follow:
+            _follow(cluster, job, now, selection, lines.tail, shape)
             return
-        for line in stream.read(cluster, now, selection, tail=tail, merged=together):
+        for line in stream.read(cluster, now, selection, tail=lines.tail, merged=together):
             show(line)
         if not now.nodes:
             say(f"{name} has no pods: {now.phase.value} {now.detail}".rstrip())
