@@ -81,7 +81,7 @@ def _wide(was: Any, now: Any) -> bool:
 def _fewer_efa(was: Any, now: Any) -> bool:
     """Return whether fewer of a node's interfaces carry EFA."""
     before, after = (
-        sum(str(nic.get("interfaceType")).startswith("efa") for nic in several(nics))
+        sum(nic.get("interfaceType") not in (None, "interface") for nic in several(nics))
         for nics in (was, now)
     )
     return after < before
