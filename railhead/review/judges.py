@@ -84,7 +84,7 @@ def _differs(source: Sources, name: str) -> bool:
     if name.endswith(".py"):
         return program(before) != program(after)
     if name.endswith((".yaml", ".yml")):
-        return _content(before) != _content(after)
+        return bool(_content(before) != _content(after))
     return True
 
 
