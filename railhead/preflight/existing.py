@@ -30,8 +30,8 @@ _SUFFIXES = {"rke2": "+rke2", "k3s": "+k3s", "k0s": "+k0s"}
 _MICROK8S = "microk8s.io/cluster"
 # Those that give a pod its devices by CDI; OKE's nodes run CRI-O.
 _RUNTIMES = ("containerd://", "cri-o://")
-# What modes need of a platform whose own plugins hand out the devices.
-_OTHERS = ("efa", "gke", "provider")
+# What modes need, and the stack's own plugins may bring; of others the platform's bring devices.
+_BROUGHT = ("multus", "operator", "nic-claims")
 # gpu-feature-discovery's label of the loaded driver.
 _DRIVER = "nvidia.com/cuda.driver-version.full"
 # What Node Feature Discovery reads of a node (nfd v0.18, api/nfd/v1alpha1 and source/kernel).
@@ -334,7 +334,7 @@ def _handed_out(cluster: ExistingCluster) -> Iterator[tuple[str, bool]]:
     for pool in cluster.pools:
         machine = MACHINES[pool.instance_type]
         yield machine.gpu_resource, cluster.gpu_operator is not None
-        if fabric.addons() or fabric.row.needs in _OTHERS:
+        if fabric.addons() or fabric.row.needs not in _BROUGHT:
             names = fabric.pod_devices(len(machine.nics))
             yield from dict.fromkeys(names, bool(fabric.addons())).items()
 
