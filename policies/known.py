@@ -86,10 +86,17 @@ _APART = (
     *("aws:ecr/repository:Repository", "aws:ecr/lifecyclePolicy:*"),
     *("aws:s3/bucket:Bucket", "aws:s3/bucketV2:BucketV2", "aws:s3/bucketPublicAccessBlock:*"),
     *("aws:s3/bucketVersioning*", "aws:s3/bucketLifecycle*", "aws:s3/bucketServerSide*"),
-    *("aws:s3/bucketOwnershipControls:*", "aws:s3/bucketLogging*"),
+    *("aws:s3/bucketOwnershipControls:*", "aws:s3/bucketLogging*", "aws:s3/bucketObject*"),
+    # A website is as public as its bucket's policy, which is judged.
+    *("aws:s3/bucketWebsite*", "aws:sns/topicSubscription:*", "aws:dynamodb/table:Table"),
+    *("aws:kinesis/stream:Stream", "aws:glue/catalog*", "aws:glue/crawler:Crawler"),
+    *("aws:glue/job:Job", "aws:glue/trigger:Trigger", "aws:redshift/cluster:Cluster"),
+    *("aws:redshift/subnetGroup:*", "aws:ecs/cluster:Cluster", "aws:ecs/service:Service"),
+    "aws:ecs/taskDefinition:TaskDefinition",
     *("gcp:monitoring/*", "gcp:logging/*", "gcp:billing/budget:Budget"),
     "gcp:compute/address:Address",
     *("gcp:artifactregistry/repository:Repository", "gcp:pubsub/topic:Topic"),
+    *("gcp:pubsub/subscription:Subscription", "gcp:storage/bucketObject:BucketObject"),
 )
 # Packages of which every type is a provider's: none of their resources is a component.
 _PROVIDERS = frozenset({"aws", "aws-native", "azure-native", "command", "gcp", "kubernetes"})

@@ -44,6 +44,10 @@ HARMLESS = [
     "random:index/randomPassword:RandomPassword",
     "gcp:monitoring/alertPolicy:AlertPolicy",
     "gcp:compute/address:Address",
+    "aws:sns/topicSubscription:TopicSubscription",
+    "aws:s3/bucketObject:BucketObject",
+    "aws:s3/bucketWebsiteConfiguration:BucketWebsiteConfiguration",
+    "aws:glue/catalogTable:CatalogTable",
 ]
 
 
@@ -54,7 +58,15 @@ def test_what_no_training_stands_on_passes_unless_closed(token: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "token", ["aws:s3/bucketAclV2:BucketAclV2", "aws:ebs/volume:Volume", "command:local:Command"]
+    "token",
+    [
+        "aws:s3/bucketAclV2:BucketAclV2",
+        "aws:ebs/volume:Volume",
+        "aws:dynamodb/resourcePolicy:ResourcePolicy",
+        "aws:glue/resourcePolicy:ResourcePolicy",
+        "aws:sns/topicPolicy:TopicPolicy",
+        "command:local:Command",
+    ],
 )
 def test_what_may_open_something_is_still_reported(token: str) -> None:
     assert seen(token)
