@@ -116,7 +116,7 @@ def test_up_ends_within_its_limit_and_the_next_converges(
     stack.wait_for(lambda: process.poll() is not None, 60)
     assert process.returncode != 0
     assert "waited 3 s for the API server: cannot reach the API server" in log(stack)
-    assert "run the command again when it answers" in log(stack)
+    assert "run the command again when that is over" in log(stack)
     again()
     stack.wait_for(lambda: ready(own_plane), 60)
     ends_well(stack, stack.start_up())
