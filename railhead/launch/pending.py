@@ -22,9 +22,14 @@ Object = dict[str, Any]
 #: Phases in which a job waits for something.
 WAITS = (Phase.QUEUED, Phase.ADMITTED, Phase.STARTING, Phase.SUSPENDED)
 
-# Two controllers wrote at the same time, and the second tries again at once (apiserver,
-# pkg/registry/generic/registry/store.go, OptimisticLockErrorMsg).
-_CONFLICT = "the object has been modified"
+_PASSING = (
+    # Two controllers wrote at the same time, and the second tries again at once (apiserver,
+    # pkg/registry/generic/registry/store.go, OptimisticLockErrorMsg).
+    "the object has been modified",
+    # Kueue's cache did not have the TrainJob yet when Trainer made its JobSet, which it makes again
+    # (kueue v0.16.2, pkg/controller/jobframework/reconciler.go, FindAncestorJobManagedByKueue).
+    "workload owner not found",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +129,7 @@ def _controllers(cluster: kube.Cluster, state: JobState) -> Iterator[tuple[str, 
         kind, name = str(involved.get("kind")), str(involved.get("name"))
         message = str(event.get("message") or event.get("reason"))
         ours = name in names.get(kind, ()) and jobs.happened(event) >= begin
-        if ours and _CONFLICT not in message:
+        if ours and not any(text in message for text in _PASSING):
             last[kind] = (f"{kind} {name}", message)
     yield from last.values()
 
