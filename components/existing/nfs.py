@@ -47,6 +47,10 @@ def values(kubelet_directory: str) -> dict[str, Any]:
             # Of volumes that no class of the stack made, too.
             "defaultOnDeletePolicy": "retain",
         },
+        # By the chart's default kubelet gives every file to a pod's fsGroup. It marks a claim that
+        # is done by setgid, which `mountPermissions` takes off again (driver v4.13.4,
+        # pkg/nfs/utils.go: chmodIfPermissionMismatch): each pod would walk the whole claim.
+        "feature": {"enableFSGroupPolicy": False},
         "node": {"maxUnavailable": MAX_UNAVAILABLE},
     }
 

@@ -191,8 +191,9 @@ def _group(framework: Framework) -> dict[str, Any]:
 
     Lustre's driver on GKE gives it the file system's own folder, GCS FUSE a bucket's every file
     (lustre-csi-driver v0.6.9, pkg/csi_driver/node.go: setVolumeOwnershipTopLevel; gcs-fuse-csi-
-    driver, pkg/csi_driver/utils.go: parseRequestArguments). For Filestore and NFS kubelet changes
-    every file, but once (fsGroupPolicy File; kubernetes 1.34, pkg/volume/volume_linux.go).
+    driver, pkg/csi_driver/utils.go: parseRequestArguments). For Filestore kubelet changes every
+    file, but once (fsGroupPolicy File; kubernetes 1.34, pkg/volume/volume_linux.go); the stack's
+    NFS driver asks for none.
     """
     group = {"fsGroup": framework.user, "fsGroupChangePolicy": "OnRootMismatch"}
     return {} if framework.user is None else {"securityContext": group}

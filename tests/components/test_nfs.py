@@ -29,6 +29,7 @@ def test_nfs_driver_precedes_its_class_and_keeps_data(tmp_path: Path) -> None:
     # A DaemonSet of a thousand nodes, of which three are dead, holds nothing up.
     assert release.inputs["skipAwait"] is True
     assert release.inputs["values"]["controller"]["defaultOnDeletePolicy"] == "retain"
+    assert release.inputs["values"]["feature"] == {"enableFSGroupPolicy": False}
     (made,) = recording.of_type("kubernetes:storage.k8s.io/v1:StorageClass")
     assert release.urn in recording.before(made.urn)
     assert made.inputs["provisioner"] == "nfs.csi.k8s.io"
