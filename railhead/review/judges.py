@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import re
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,6 @@ import railhead
 from railhead.review.model import Judges
 from railhead.review.sources import Sources
 
-# Words of a workflow that runs the review or the program, has a secret, or may write.
-_SPEAKS = re.compile(
-    r"railhead|pulumi|judges-reviewed|pull_request_target|workflow_run|secrets\.|:\s*write|write-all"
-)
 #: Files by which a pull request is judged, or jobs later, and what they are.
 JUDGES: tuple[tuple[str, str], ...] = (
     ("policies/exempt.py", "the exemptions of the policy pack"),
@@ -53,7 +48,7 @@ def judges(source: Sources, *, allowed: bool) -> Judges:
     changed = []
     for name in source.changed:
         what = next((what for pattern, what in JUDGES if fnmatchcase(name, pattern)), "")
-        if what and _differs(source, name) and not _apart(source, name):
+        if what and _differs(source, name):
             changed.append(f"{name}: {what}")
     return Judges(
         commit=source.tip,
@@ -77,29 +72,31 @@ def digest(checkout: Path) -> str:
 
 
 def _differs(source: Sources, name: str) -> bool:
-    """Return whether more than comments, docstrings and the form of a file differ."""
+    """Return whether more than comments and docstrings of a file differ."""
     before, after = source.text(name, head=False), source.text(name, head=True)
     if before is None or after is None:
         return True
     if name.endswith(".py"):
         return program(before) != program(after)
     if name.endswith((".yaml", ".yml")):
-        return bool(_content(before) != _content(after))
+        return bool(_tokens(before) != _tokens(after))
     return True
 
 
-def _apart(source: Sources, name: str) -> bool:
-    """Return whether a file is a workflow of GitHub's that can judge, say or sign nothing."""
-    texts = [source.text(name, head=head) or "permissions:" for head in (False, True)]
-    return name.startswith(".github/workflows/") and all(
-        "permissions:" in text and not _SPEAKS.search(text) for text in texts
-    )
+def _tokens(text: str) -> Any:
+    """Return a YAML file's tokens, which have no comments; its text if it cannot be read.
 
-
-def _content(text: str) -> Any:
+    Values are not resolved, since ``yes`` is a boolean here and a string to GitHub; nor is a text
+    beyond ASCII, where YAML 1.1 ends lines, and so comments, at characters that 1.2 does not.
+    """
+    if not text.isascii():
+        return text
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
+        return [
+            (token.id, getattr(token, "value", None), getattr(token, "plain", None))
+            for token in yaml.scan(text)
+        ]
+    except (yaml.YAMLError, ValueError, OverflowError):
         return text
 
 

@@ -283,21 +283,30 @@ def test_words_about_a_rule_do_not_change_the_judge(
     assert who.digest.startswith("sha256:")
 
 
-def test_pipeline_that_judges_nothing_is_no_judge(repository: Path, tmp_path: Path) -> None:
+def test_pipelines_are_judges_but_for_their_comments(repository: Path, tmp_path: Path) -> None:
     workflow = ".github/workflows/it.yml"
     quiet = "on: pull_request\npermissions: {contents: read}\n"
+    secret = "env: {ALL: '${{ toJSON(secrets) }}'}\n"
+    shell = f"{quiet}run: |\n  # a\n"
     (repository / workflow).parent.mkdir(parents=True)
     folder = tmp_path / "laid"
     folder.mkdir()
     source = sources(repository, "HEAD", folder)
     for name, before, after, changed in (
-        (workflow, None, f"{quiet}jobs: {{lint: {{}}}}\n", False),
-        (workflow, None, f"{quiet}# railhead review\n", True),
-        (workflow, None, "on: pull_request_target\npermissions: {}\n", True),
-        (workflow, None, "on: pull_request\n", True),
+        (workflow, None, f"{quiet}jobs: {{lint: {{}}}}\n", True),
+        (workflow, quiet, f"{quiet}{secret}", True),
+        (workflow, quiet, f"# lints\n{quiet}# permissions:\n", False),
+        (workflow, shell, shell.replace("# a", "# b"), True),
+        (workflow, "if: yes\n", "if: true\n", True),
+        (workflow, "run: a\n", "run: a\u2028# ; b\n", True),
+        (workflow, "a: 1\n", "a: 2026-13-45\n", True),
+        (workflow, "a: 2026-13-45\n", "a: 2026-13-45  # a\n", False),
+        (workflow, "a: 1\n", 'a: "\\UFFFFFFFF"\n', True),
         ("policies.yaml", "# a\nversions-ran: mandatory\n", "versions-ran: mandatory\n", False),
         ("policies.yaml", "versions-ran: mandatory\n", "versions-ran: advisory\n", True),
     ):
+        (source.base / name).parent.mkdir(parents=True, exist_ok=True)
+        (source.base / name).unlink(missing_ok=True)
         if before is not None:
             (source.base / name).write_text(before)
         (repository / name).write_text(after)
