@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 from railhead.review.model import Finding, Place
 from railhead.review.sources import Sources
@@ -22,7 +22,11 @@ _NAMED = re.compile(
 )
 # Names of objects and of files, by which a secret is only referred to.
 _REFERENCE = re.compile(r"(?i)(name|ref|file|path|class|type|mode)['\"]?\s*[:=]")
-_INDEXES = ("--extra-index-url", "--index-url", "-i ", "--trusted-host", "--find-links http")
+_INDEXES = ("--extra-index-url", "--index-url", "-i", "--trusted-host")
+_NAMES = re.compile(r"\s*(?:-r|--requirement)[\s=]*(\S+)")
+# PEP 440: an exact version, and no prefix of versions such as `==1.*`.
+_PINNED = re.compile(r"===?\s*[\w.!+-]+(?![\w.!+*-])")
+_REQUIREMENTS = "requirements*.txt"
 _ASIDE = ("tests/", "docs/", "examples/")
 
 
@@ -46,29 +50,50 @@ def secrets(source: Sources) -> Iterator[Finding]:
 
 def requirements(source: Sources) -> Iterator[Finding]:
     """Yield each requirement that a pull request adds without a version, or from another index."""
+    installed = _installed(source)
     for name in source.changed:
-        if not fnmatchcase(Path(name).name, "requirements*.txt"):
+        if name not in installed and not fnmatchcase(posixpath.basename(name), _REQUIREMENTS):
             continue
         for hunk in source.hunks(name):
             for offset, text in enumerate(hunk.after):
                 if what := _loose(text):
                     yield Finding(
                         rule="requirement-loose",
-                        level="refuse",
+                        level="refuse" if name in installed else "note",
                         loss="judges",
                         subject=f"{name}: {text.strip()}",
                         what=what,
-                        who="who runs `pulumi up`: what is installed runs with their credentials",
+                        who="who runs `pulumi up`: what is installed runs with their credentials"
+                        if name in installed
+                        else "who installs it",
                         place=Place(file=name, line=hunk.line + offset),
                     )
+
+
+def _installed(source: Sources) -> list[str]:
+    """Return the requirements of the program and of its policy pack, and all that they name."""
+    paths = [*source.root.glob(_REQUIREMENTS), *source.root.glob(f"policies/{_REQUIREMENTS}")]
+    names = [path.relative_to(source.root).as_posix() for path in paths]
+    for name in names:
+        lines = (source.text(name, head=True) or "").splitlines()
+        for match in filter(None, map(_NAMES.match, lines)):
+            named = posixpath.normpath(posixpath.join(posixpath.dirname(name), match.group(1)))
+            if named not in names and not named.startswith(("/", "..")):
+                names.append(named)
+    return names
 
 
 def _loose(text: str) -> str:
     """Return what is wrong with a line of a requirements file; empty for nothing."""
     line = text.partition("#")[0].strip()
-    if line.startswith(_INDEXES):
+    option = line.startswith("-")
+    if line.startswith(_INDEXES) or (option and "://" in line):
         return "takes packages from another place too: the highest version of any of them wins"
-    if not line or line.startswith("-") or any(pin in line for pin in ("==", "--hash", ".whl")):
+    if line.startswith(("-e", "--editable")):
+        return "installs what a folder or a branch has on that day, and no version"
+    # Neither a marker, nor an address, nor an option of one requirement pins it.
+    asked = re.split(r"[;@]|://|\s--", line)[0]
+    if not line or option or _PINNED.search(asked) or "--hash" in line or ".whl" in line:
         return ""
     return "has no exact version: other code tomorrow, without a review"
 

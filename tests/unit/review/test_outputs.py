@@ -23,6 +23,7 @@ from railhead.review.model import verdict as verdict_of
 from railhead.review.review import reaches_plans
 from railhead.review.side import Side
 from railhead.review.sources import sources
+from railhead.review.texts import requirements
 
 FILE = "stacks/Pulumi.a.yaml"
 
@@ -326,6 +327,26 @@ def test_rights_and_wheels_are_judges(repository: Path, tmp_path: Path) -> None:
     who = judges.judges(source, allowed=False)
     assert [row.partition(": ")[0] for row in who.changed] == names
     assert [len(source.hunks(name)) for name in names] == [1, 0]
+
+
+def test_requirements_that_nobody_here_installs_are_noted(repository: Path, tmp_path: Path) -> None:
+    for name, text in (
+        ("requirements.txt", "-r wheels/pins.txt\n"),
+        ("wheels/pins.txt", "boto3\n"),
+        ("policies/requirements.txt", "boto3\n"),
+        ("examples/requirements.txt", "-r pins.txt\ntorch\n"),
+        ("examples/pins.txt", "torch\n"),
+    ):
+        (repository / name).parent.mkdir(exist_ok=True)
+        (repository / name).write_text(text)
+    folder = tmp_path / "laid"
+    folder.mkdir()
+    found = requirements(sources(repository, "HEAD", folder))
+    assert [(row.subject, row.level) for row in found] == [
+        ("examples/requirements.txt: torch", "note"),
+        ("policies/requirements.txt: boto3", "refuse"),
+        ("wheels/pins.txt: boto3", "refuse"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,17 @@ def test_requirement_without_a_version_is_loose() -> None:
         ("./wheels/railhead-0.1.0-py3-none-any.whl", ""),
         ("# boto3", ""),
         ("--extra-index-url https://packages.example.com/simple", "from another place"),
+        ("-f https://packages.example.com/", "from another place"),
+        ("--find-links .", ""),
+        ("-r https://example.com/base.txt", "from another place"),
+        ("-c https://example.com/pins.txt", "from another place"),
+        ("-e .", "and no version"),
+        ("boto3==1.43.18 \\", ""),
+        ("boto3==1.*", "has no exact version"),
+        ("boto3; python_version == '3.11'", "has no exact version"),
+        ("boto3==1.43.18; python_version < '4'", ""),
+        ("boto3 @ git+https://example.com/boto3@v==1", "has no exact version"),
+        ("git+https://example.com/boto3", "has no exact version"),
     ):
         assert expected in _loose(text), text
         assert bool(_loose(text)) is bool(expected), text
