@@ -15,7 +15,7 @@ from railhead.review.gone import OTHER, gone, size
 from railhead.review.judged import Judged
 from railhead.review.model import Level
 from railhead.review.objects import BY_KIND, READ
-from railhead.review.rows import differing, fields, flat, prefix, short, told, unread
+from railhead.review.rows import MARKS, differing, fields, flat, prefix, short, told, unread
 
 # Networks of pods' rails: a stack's file changes them too, and no other row says what they lose.
 _RAILS = (
@@ -30,7 +30,7 @@ _REACHED = (
     *("DefaultSecurityGroup", "Firewall", "SecurityGroup", "SecurityGroupRule"),
     *("SecurityGroupEgressRule", "SecurityGroupIngressRule"),
 )
-_ASIDE = ("tags", "description", "labels")
+_ASIDE = (*MARKS, "description")
 
 
 def judged(
@@ -86,8 +86,12 @@ def _by_kind(change: Change, kind: str, *, code: bool) -> Iterator[Judged]:
         unknown = [path for path, value in inputs.items() if UNKNOWN in str(value)]
         if not unknown:
             raise
-        text = f"could not be judged: not known before the update: {short(unknown)}"
-        yield Judged("unjudged", "judges", text)
+        yield _unjudged(unknown)
+
+
+def _unjudged(unknown: list[str]) -> Judged:
+    text = f"could not be judged: not known before the update: {short(unknown)}"
+    return Judged("unjudged", "judges", text)
 
 
 def _lost(
@@ -194,35 +198,37 @@ def _expiry(change: Change, added: Collection[str]) -> Iterator[Judged]:
     fresh = change.kind == "added" and buckets and all(urn in added for urn in buckets)
     if "ucketLifecycle" not in change.either.type or fresh:
         return
+    if UNKNOWN in str((change.was.get("rules"), change.now.get("rules"))):
+        yield _unjudged(["rules"])
+        return
     known = dict(_expiring(change.was))
     for (below, what), when in _expiring(change.now):
         before = min(
             (w for (p, k), w in known.items() if k == what and below.startswith(p)), default=None
         )
-        if before is not None and before <= when:
+        if before is not None and before[0] <= when[0]:
             continue
         where = f" below {below}" if below else ""
-        text = f"deletes every {what}{where} {when} days after it {_SINCE[what]}"
-        sooner = f", in place of {before}" if before is not None else ""
+        text = f"deletes every {what}{where} {when[1]}"
+        sooner = f", in place of {before[1]}" if before is not None else ""
         grave = not below and what == "object"
         yield Judged("refuse" if grave else "ask", "data", text + sooner, "who reads it later")
 
 
-_SINCE = {"object": "was written", "older version": "was replaced"}
-
-
-def _expiring(inputs: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], int]]:
-    """Yield ((prefix, what is deleted), after how many days) of each rule; a date is 0 days."""
+def _expiring(inputs: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], tuple[int, str]]]:
+    """Yield ((prefix, what is deleted), (after how many days, in words)); a date is 0 days."""
     for rule in inputs.get("rules") or ():
         below = (rule.get("filter") or {}).get("prefix") or rule.get("prefix") or ""
         objects = rule.get("expiration") or {}
         versions = rule.get("noncurrentVersionExpiration") or {}
         if rule.get("status") != "Enabled":
             continue
-        if objects.get("days") or objects.get("date"):
-            yield (below, "object"), objects.get("days") or 0
-        if versions.get("noncurrentDays"):
-            yield (below, "older version"), versions["noncurrentDays"]
+        if days := objects.get("days"):
+            yield (below, "object"), (days, f"{days} days after it was written")
+        elif date := objects.get("date"):
+            yield (below, "object"), (0, f"from {date} on, however new it is")
+        if days := versions.get("noncurrentDays"):
+            yield (below, "older version"), (days, f"{days} days after it was replaced")
 
 
 def _hosts(network: str) -> str:

@@ -471,7 +471,7 @@ def _values(inputs: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(value, str) and "\n" in value:
             try:
                 parsed = yaml.safe_load(value)
-            except yaml.YAMLError:
+            except (yaml.YAMLError, ValueError):
                 parsed = None
         if isinstance(parsed, Mapping):
             values.update(flat(parsed, path))

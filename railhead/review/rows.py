@@ -69,7 +69,10 @@ def _came(was: Any, now: Any) -> bool:
 
 
 def _fewer(was: Any, now: Any) -> bool:
-    return isinstance(was, list) and len(now if isinstance(now, list) else []) < len(was)
+    """Return whether a list has fewer elements; not where that is not known yet."""
+    if not isinstance(was, list) or now == UNKNOWN:
+        return False
+    return len(now if isinstance(now, list) else []) < len(was)
 
 
 def _wide(was: Any, now: Any) -> bool:
@@ -79,7 +82,9 @@ def _wide(was: Any, now: Any) -> bool:
 
 
 def _fewer_efa(was: Any, now: Any) -> bool:
-    """Return whether fewer of a node's interfaces carry EFA."""
+    """Return whether fewer of a node's interfaces carry EFA; not where that is not known yet."""
+    if not all(isinstance(nic, Mapping) for nics in (was, now) for nic in several(nics)):
+        return False
     before, after = (
         sum(nic.get("interfaceType") not in (None, "interface") for nic in several(nics))
         for nics in (was, now)
@@ -126,6 +131,8 @@ _BUCKET = "gcp:storage/bucket:*"
 _ALARM = "aws:cloudwatch/*larm:*"
 _ALERT = "gcp:monitoring/alertPolicy:*"
 _BUDGET = "aws:budgets/budget:*"
+#: Fields that mark a resource, which no row means that speaks of every field.
+MARKS = ("tags", "labels", "userLabels")
 _ROLLS = "its nodes are replaced one after the other, with the jobs on them"
 
 ROWS: tuple[Row, ...] = (
@@ -452,13 +459,19 @@ def told(differences: Iterable[tuple[str, Any, Any]]) -> str:
     return "; ".join(texts[:4]) + (f" and {len(texts) - 4} more" if len(texts) > 4 else "")
 
 
+def _means(row: Row, change: Change, path: str) -> bool:
+    """Return whether a row speaks of a field."""
+    if row.path == "*" and path.startswith(MARKS):
+        return False
+    return fnmatchcase(change.either.type, row.type) and fnmatchcase(path, row.path)
+
+
 def unread(change: Change, read: str) -> dict[str, tuple[Any, Any]]:
     """Return the parts that differ and that neither a row nor a rule, by ``read``, looks at."""
-    rows = [row.path for row in ROWS if fnmatchcase(change.either.type, row.type)]
     return {
         part: (before, after)
         for path, (was, now) in differing(change).items()
-        if not any(fnmatchcase(path, row) for row in rows)
+        if not any(_means(row, change, path) for row in ROWS)
         for part, before, after in parts(path, was, now)
         if not (read and re.search(read, part)) and ".annotations." not in part
     }
@@ -470,11 +483,7 @@ def fields(change: Change) -> Iterator[Judged]:
         return
     for path, (was, now) in differing(change).items():
         for row in ROWS:
-            if (
-                fnmatchcase(change.either.type, row.type)
-                and fnmatchcase(path, row.path)
-                and row.when(was, now)
-            ):
+            if _means(row, change, path) and row.when(was, now):
                 gone = [item for item in several(was) if item not in several(now)]
                 text = row.says.format(
                     was=short(was),

@@ -146,6 +146,12 @@ CHANGES = [
         {},
         "refuse rights: gives pods a token",
     ),
+    (
+        RELEASE,
+        {"values": {"rules": "day: 2026-13-45\n"}},
+        {"values": {"rules": "day: 2026-13-46\n"}},
+        "ask jobs: value rules: day: 2026-13-45",
+    ),
     (RELEASE, {"version": "1", "timeout": 600}, {"version": "1", "timeout": 900}, "note jobs: may"),
     (BUCKET, {}, {"forceDestroy": True}, "refuse data: is deleted with what is in it"),
     (
@@ -300,6 +306,17 @@ def test_watchers_that_fall_silent_are_told() -> None:
         assert any(sentence in text for text in texts), (sentence, texts)
 
 
+def test_marks_of_watchers_are_noted() -> None:
+    for type_, field in (
+        ("aws:cloudwatch/metricAlarm:MetricAlarm", "tags"),
+        ("gcp:monitoring/alertPolicy:AlertPolicy", "userLabels"),
+        ("aws:sns/topicSubscription:TopicSubscription", "tags"),
+    ):
+        old, new = ({field: {"team": name}} for name in ("a", "b"))
+        (text,) = said([planned(type_, old)], [planned(type_, new)])
+        assert text.startswith("note"), text
+
+
 def test_rights_that_others_get_are_told() -> None:
     deny = {"Effect": "Deny", "Action": "s3:DeleteObject", "Resource": "arn:a"}
     allow = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:a", "Principal": "arn:b"}
@@ -374,6 +391,15 @@ def test_expiry_of_a_bucket_that_was_there_is_refused() -> None:
         (
             {**rules[0], "filter": {"prefix": "tmp/"}},
             "ask data: deletes every object below tmp/ 30 days",
+        ),
+        (
+            {"status": "Enabled", "expiration": {"date": "2027-01-01T00:00:00Z"}},
+            "refuse data: deletes every object from 2027-01-01T00:00:00Z on, however new it is",
+        ),
+        (UNKNOWN, "unjudged judges: could not be judged: not known before the update: rules"),
+        (
+            {**rules[0], "filter": UNKNOWN},
+            "unjudged judges: could not be judged: not known before the update: rules",
         ),
         ({**rules[0], "status": "Disabled"}, None),
         ({"status": "Enabled", "transitions": [{"days": 30}]}, None),
@@ -557,6 +583,16 @@ def test_unknown_part_is_no_traceback(kind: str) -> None:
         old, new = ({part: UNKNOWN, "other": n} for n in (1, 2))
         said([planned(type_, old)], [planned(type_, new)])
         said([], [planned(type_, old)])
+
+
+@pytest.mark.parametrize("interfaces", [UNKNOWN, [UNKNOWN]])
+def test_unknown_interfaces_are_not_counted(interfaces: Any) -> None:
+    template = "aws:ec2/launchTemplate:LaunchTemplate"
+    known = {"networkInterfaces": [{"interfaceType": "efa"}]}
+    after = planned(template, {"networkInterfaces": interfaces})
+    (text,) = said([planned(template, known)], [after])
+    assert text.startswith("refuse jobs: its nodes are replaced")
+    assert "-> (known after the update)" in text
 
 
 @pytest.mark.parametrize(
