@@ -13,6 +13,7 @@ from railhead.review.rows import less, more, parts, short
 
 _PAID = ("capacity-block", "reservation", "reservation-group")
 _TAKEN_BACK = ("flex-start", "spot")
+_UNPROVEN = "nodes need not prove it any more: jobs run where the fabric is slow or lost"
 
 
 def _off(was: Any, now: Any) -> bool:
@@ -34,6 +35,11 @@ def _deletes(_: Any, now: Any) -> bool:
 
 def _other(was: Any, now: Any) -> bool:
     return was is not None and was != now
+
+
+def _swapped(was: Any, now: Any) -> bool:
+    """Return whether another one took its place; none is said with the kind of purchase."""
+    return now is not None and _other(was, now)
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "checkpoints*.retention.delete",
-        _on,
+        lambda was, now: was is False and now is True,
         "ask",
         "data",
         "deletes checkpoints every night, and no longer only lists them",
@@ -84,7 +90,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "checkpoints*.retention.[dk]*",
-        less,
+        lambda was, now: now is not None and less(was, now),
         "ask",
         "data",
         "deletes more checkpoints: {now} in place of {was}",
@@ -125,7 +131,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "pools*.purchase.id",
-        _other,
+        _swapped,
         "ask",
         "capacity",
         "{was} is not used any more: is it let go?",
@@ -133,20 +139,14 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "pools*.capacity.name",
-        _other,
+        _swapped,
         "ask",
         "capacity",
         "{was} is not used any more: is it let go?",
         "who pays",
     ),
-    Setting(
-        "gate.*",
-        _off,
-        "ask",
-        "guards",
-        "nodes need not prove it any more: jobs run where the fabric is slow or lost",
-        "slow jobs",
-    ),
+    Setting("gate", lambda _, now: now is None, "ask", "guards", _UNPROVEN, "slow jobs"),
+    Setting("gate.*", _off, "ask", "guards", _UNPROVEN, "slow jobs"),
     Setting(
         "gpu_operator.dcgm_exporter",
         _off,
@@ -167,10 +167,21 @@ SETTINGS: tuple[Setting, ...] = (
 )
 
 
+def _differing(key: str, before: Any, after: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Yield what differs; a section that comes or goes is one, and so is each of its fields.
+
+    Elements of a list, such as pools, are whole: other rules say what a new or lost one means.
+    """
+    for path, was, now in parts(key, before, after):
+        yield path, was, now
+        if None in (was, now) and isinstance(was or now, Mapping) and not path.endswith("]"):
+            yield from _differing(path, was or {}, now or {})
+
+
 def settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[str, Judged]]:
     """Yield (path, verdict) on what a stack says otherwise, by its file or by another default."""
     for key in sorted({*before, *after}):
-        for path, was, now in parts(key, before.get(key), after.get(key)):
+        for path, was, now in _differing(key, before.get(key), after.get(key)):
             for row in SETTINGS:
                 if fnmatchcase(path, row.path) and row.when(was, now):
                     text = row.says.format(was=short(was), now=short(now))

@@ -352,6 +352,7 @@ def test_settings_that_lose_something_are_told() -> None:
         (claim(), claim(days=2, keep=1, delete=True), "ask data: deletes checkpoints every night"),
         (claim(), claim(days=2, keep=1, delete=False), ""),
         (claim(days=9, delete=True), claim(days=2, delete=True), "ask data: deletes more"),
+        (claim(days=9, delete=True), claim(), ""),
         ({"requeue": {"limit": 1}}, {"requeue": {"limit": None}}, ""),
         ({"requeue": {"limit": None}}, {"requeue": {"limit": 1}}, "ask jobs: a gang that did not"),
         (
@@ -363,9 +364,15 @@ def test_settings_that_lose_something_are_told() -> None:
         (pool(capacity={"kind": "on-demand"}), pool(capacity={"kind": "spot"}), "ask jobs: machin"),
         ({"gate": {"lossless": None}}, {"gate": {"lossless": False}}, "ask guards: nodes need not"),
         ({"gate": {"image": "a"}}, {"gate": {"image": None}}, ""),
+        ({"gate": {"image": "a"}}, {"gate": None}, "ask guards: nodes need not"),
+        ({"requeue": None}, {"requeue": {"limit": 5}}, "ask jobs: a gang that did not"),
+        (pool(purchase=bought), pool(purchase=None), "refuse capacity: the capacity-block"),
+        (pool(purchase=bought), pool(purchase={**bought, "id": "cr-2"}), "ask capacity: cr-1"),
+        (pool(purchase=bought), {"pools": []}, ""),
     ):
         texts = [f"{r.level} {r.loss}: {r.what}" for _, r in settings(before, after)]
-        assert any(sentence in text for text in texts) if sentence else not texts, (after, texts)
+        assert len(texts) == bool(sentence), (after, texts)
+        assert all(sentence in text for text in texts), (after, texts)
 
 
 def test_lost_options_are_told() -> None:
