@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import secrets
 import socket
@@ -53,10 +54,12 @@ while [ $quiet -lt $idle ]; do
 done
 echo "railhead: nothing has run here for $idle s"
 """
+#: The name of what runs it; the seconds are the next word of its job.
+_HOLDS = "railhead-dev"
 #: Bash where the image has it.
 SHELL = ("sh", "-c", "command -v bash >/dev/null && exec bash; exec sh")
 #: Fields of a job file that say how its own command runs.
-_OF_ITS_COMMAND = {"command", "verify", "min_nodes", "restarts", "sizing"}
+_OF_ITS_COMMAND = {"command", "timeout", "verify", "min_nodes", "restarts", "sizing"}
 _COMMAND = "railhead.command"
 # Between two tries to forward ports.
 RETRY_SECONDS = 1.0
@@ -149,12 +152,12 @@ class Options:
                 *read.get("files", ()),
                 *(os.path.relpath(f, folder) for f in self.files or ()),
             ],
-            "timeout": self.most or MOST,
+            "timeout": self.most,
             "command": [
                 "sh",
                 "-c",
                 HOLD,
-                "railhead-dev",
+                _HOLDS,
                 str(_seconds(self.idle or IDLE)),
                 *command,
             ],
@@ -233,7 +236,9 @@ def dev(
             # Before anything is created or waited for.
             kubectl_words(cluster)
         if values is not None:
-            job = _submit(cluster, options, values, file, attach=attach, as_json=as_json)
+            job = _submit(
+                cluster, options, values, file, ports=ports or (), attach=attach, as_json=as_json
+            )
         else:
             job, _ = found(cluster, namespaces_of(cluster, namespace), str(what))
         if job is None:
@@ -241,7 +246,7 @@ def dev(
         state = _until_it_runs(cluster, job)
         if as_json:
             dump(state.to_json())
-        code = _enter(cluster, state, node, ports or (), attach=attach)
+        code = _enter(cluster, job, state, node, ports or (), attach=attach)
     raise typer.Exit(code)
 
 
@@ -306,6 +311,7 @@ def _submit(
     values: dict[str, Any],
     file: Path | None,
     *,
+    ports: Sequence[str],
     attach: bool,
     as_json: bool,
 ) -> Object | None:
@@ -321,9 +327,13 @@ def _submit(
     from railhead.launch.plan import make_plan
 
     contract = read_contract(cluster)
-    if options.most is None and "timeout" in contract.unsaid:
-        say(f"note: only --idle ends it: {contract.unsaid['timeout']}")
-        del values["timeout"]
+    if "timeout" in contract.unsaid and "timeout" not in values:
+        say(
+            "note: only --idle ends it, unless a forgotten shell of an image without bash keeps "
+            f"it: {contract.unsaid['timeout']}"
+        )
+    else:
+        values.setdefault("timeout", MOST)
     folder, where = (file.parent, str(file)) if file else (Path(), "the command line")
     job, payloads = job_of(values, folder=folder, where=where)
     plan = make_plan(job, payloads, contract)
@@ -333,7 +343,7 @@ def _submit(
             remedy="--set runtime=NAME, of one that runs a command as it is, such as torch or raw",
         )
     if attach and not options.dry_run:
-        _check_rights(cluster, plan.namespace)
+        _check_rights(cluster, plan.namespace, ports)
     dry = options.dry_run
     cli.launch_plan(cluster, plan, contract, dry_run=dry, as_json=as_json and dry)
     if dry:
@@ -343,21 +353,23 @@ def _submit(
     return found(cluster, (plan.namespace,), plan.name)[0]
 
 
-def _check_rights(cluster: Cluster, namespace: str) -> None:
-    """Check that the user may open a shell there, before the job waits for its quota.
+def _check_rights(cluster: Cluster, namespace: str, ports: Sequence[str]) -> None:
+    """Check that the user may open a shell and the ports, before the job waits for its quota.
 
     Raises:
         RefusedError: RBAC does not let them.
     """
-    attributes = {"resource": "pods", "subresource": "exec", "verb": "create"}
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-    review = {"spec": {"resourceAttributes": attributes | {"namespace": namespace}}}
-    if not cluster.create(path, review)["status"]["allowed"]:
-        raise RefusedError(
-            f"namespace {namespace}: you may not open a shell in its pods (pods/exec)",
-            remedy="ask the platform team, whose stack says who may (`access.exec`); nothing was "
-            "created",
-        )
+    rights = {"exec": "open a shell in"} | ({"portforward": "forward ports of"} if ports else {})
+    for right, act in rights.items():
+        attributes = {"resource": "pods", "subresource": right, "verb": "create"}
+        review = {"spec": {"resourceAttributes": attributes | {"namespace": namespace}}}
+        if not cluster.create(path, review)["status"]["allowed"]:
+            raise RefusedError(
+                f"namespace {namespace}: you may not {act} its pods (pods/{right})",
+                remedy="ask the platform team, whose stack says who may (`access.exec`); nothing "
+                "was created",
+            )
 
 
 def _until_it_runs(cluster: Cluster, job: Object) -> JobState:
@@ -390,8 +402,25 @@ def _until_it_runs(cluster: Cluster, job: Object) -> JobState:
     )
 
 
+def _limit(job: Object) -> tuple[str, ...]:
+    """Return words before a shell by which bash leaves a prompt at which nobody types.
+
+    A lost connection leaves the shell in its container (kubernetes #89031), where it counts as use.
+    """
+    trainer = (job.get("spec") or {}).get("trainer") or {}
+    words = (*trainer.get("command", ()), *trainer.get("args", ()))
+    idle = next((after for word, after in itertools.pairwise(words) if word == _HOLDS), "")
+    return ("env", f"TMOUT={idle}") if idle.isdigit() else ()
+
+
 def _enter(
-    cluster: Cluster, state: JobState, node: int, ports: Sequence[str], *, attach: bool
+    cluster: Cluster,
+    job: Object,
+    state: JobState,
+    node: int,
+    ports: Sequence[str],
+    *,
+    attach: bool,
 ) -> int:
     """Say how to reach the pod, and open a shell in it; return the shell's exit code."""
     from railhead.kube.published import container_of
@@ -411,8 +440,9 @@ def _enter(
         say(back)
         return 0
     terminal = ["-t"] if sys.stdin.isatty() and sys.stdout.isatty() else []
+    command = (*_limit(job), *SHELL)
     shell = kubectl_words(
-        cluster, *where, "exec", "-i", *terminal, pod, "-c", container, "--", *SHELL
+        cluster, *where, "exec", "-i", *terminal, pod, "-c", container, "--", *command
     )
     forward = kubectl_words(cluster, *where, "port-forward", f"pod/{pod}", *ports)
     over = threading.Event()

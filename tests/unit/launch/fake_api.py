@@ -38,8 +38,8 @@ class Api:
     asked: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     on_create: Callable[[str, Object], None] = lambda path, body: None
-    # What every review of access answers.
-    allowed: bool = True
+    # Subresources that a review of access does not allow.
+    denied: set[str] = field(default_factory=set)
     # A foreground delete waits for pods; these paths stay until they are popped.
     reluctant: set[str] = field(default_factory=set)
     port: int = 0
@@ -190,7 +190,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(201, body | {"status": {"userInfo": {"username": "ada"}}})
             return
         if path.endswith("/selfsubjectaccessreviews"):
-            self._send(201, body | {"status": {"allowed": self.api.allowed}})
+            asked = body["spec"]["resourceAttributes"].get("subresource")
+            self._send(201, body | {"status": {"allowed": asked not in self.api.denied}})
             return
         key = f"{path}/{body['metadata']['name']}"
         if key in self.api.objects:

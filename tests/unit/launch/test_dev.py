@@ -26,6 +26,7 @@ from tests.unit.launch.conftest import CONTRACT, publish
 from tests.unit.launch.fake_api import Api
 
 REAL_POPEN = subprocess.Popen
+LIMITED = ("env", "TMOUT=3600", *SHELL)
 
 
 @dataclass
@@ -122,7 +123,9 @@ def test_a_job_file_gives_its_fields(dry: Any, job_file: Path) -> None:
     assert {"EPOCHS": "10", "LR": "1"}.items() <= {
         entry["name"]: entry.get("value") for entry in trainer["env"]
     }.items()
-    assert made["metadata"]["labels"]["kueue.x-k8s.io/max-exec-time-seconds"] == str(3 * 3600)
+    label = "kueue.x-k8s.io/max-exec-time-seconds"
+    assert made["metadata"]["labels"][label] == str(3 * 3600)
+    assert dry(job_file)[-1]["metadata"]["labels"][label] == str(8 * 3600)
 
 
 def test_a_scheduler_without_a_limit_of_time_leaves_idleness(api: Api, run: Any) -> None:
@@ -130,9 +133,13 @@ def test_a_scheduler_without_a_limit_of_time_leaves_idleness(api: Api, run: Any)
     publish(api, CONTRACT.model_copy(update={"unsaid": {"timeout": reason}}))
     code, out, err = run("dev", "--dry-run")
     assert code == 0, err
-    assert f"note: only --idle ends it: {reason}" in err
+    assert "note: only --idle ends it, unless a forgotten shell of an image without bash" in err
+    assert f" keeps it: {reason}" in err
     assert "max-exec-time" not in out
-    assert run("dev", "--dry-run", "--for", "1h")[0] == ExitCode.BAD_INPUT
+    for words in (("--for", "1h"), ("--set", "timeout=1h")):
+        code, _, err = run("dev", "--dry-run", *words)
+        assert code == ExitCode.BAD_INPUT
+        assert f"timeout: {reason}" in err
 
 
 # -- the shell ----------------------------------------------------------------------------------
@@ -143,7 +150,7 @@ def test_a_shell_is_opened_once_it_runs(admitting: Api, run: Any, kubectl: Kubec
     assert (code, out) == (3, "")
     pod = "mine-node-0-0-abcde"
     (shell,) = kubectl.called
-    assert shell[2:] == ["-n", "training", "exec", "-i", pod, "-c", "node", "--", *SHELL]
+    assert shell[2:] == ["-n", "training", "exec", "-i", pod, "-c", "node", "--", *LIMITED]
     for text in (
         "it ends by itself 1h after its last use, and 8h after it began in any case",
         f"files: kubectl -n training cp FILE {pod}:/tmp/ -c node",
@@ -151,6 +158,34 @@ def test_a_shell_is_opened_once_it_runs(admitting: Api, run: Any, kubectl: Kubec
         "`railhead dev mine` opens another shell, `railhead cancel mine` ends the job",
     ):
         assert text in err
+
+
+def test_shell_leaves_a_prompt_as_soon_as_its_job_may_end(
+    admitting: Api, run: Any, kubectl: Kubectl
+) -> None:
+    """A lost connection leaves bash in the container, where it counts as use."""
+    assert run("dev", "--name", "mine", "--idle", "30m")[0] == 3
+    assert run("dev", "mine")[0] == 3
+    world.admit(admitting, world.job(admitting, "demo"))
+    assert run("dev", "demo")[0] == 3
+    limit = ["env", "TMOUT=1800"]
+    shells = [words[words.index("--") + 1 :] for words in kubectl.called]
+    assert shells == [[*limit, *SHELL], [*limit, *SHELL], [*SHELL]]
+
+
+@pytest.mark.slow
+def test_bash_ends_at_its_limit_on_a_terminal() -> None:
+    ours, theirs = os.openpty()
+    with subprocess.Popen(
+        ["env", "TMOUT=1", *SHELL],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    ) as process:
+        assert process.wait(timeout=20) == 0
+    os.close(theirs)
+    os.close(ours)
 
 
 def test_ports_are_forwarded_again_while_the_shell_is_open(
@@ -201,13 +236,18 @@ def test_a_job_that_has_ended_has_no_shell(api: Api, run: Any, kubectl: Kubectl)
 
 
 def test_who_may_open_no_shell_gets_no_job(api: Api, run: Any, kubectl: Kubectl) -> None:
-    api.allowed = False
+    api.denied = {"exec"}
     code, _, err = run("dev", "--name", "mine")
     assert code == ExitCode.REFUSED
     assert "you may not open a shell in its pods (pods/exec)" in err
     assert f"{world.JOBS}/mine" not in api.objects
     # Without a shell it is a job like any other.
     assert run("dev", "--dry-run")[0] == 0
+    api.denied = {"portforward"}
+    code, _, err = run("dev", "--name", "mine", "--port", str(free_port()))
+    assert code == ExitCode.REFUSED
+    assert "you may not forward ports of its pods (pods/portforward)" in err
+    assert f"{world.JOBS}/mine" not in api.objects
 
 
 def test_what_contradicts_itself_is_refused(
