@@ -455,6 +455,26 @@ def test_what_is_away_may_come_back() -> None:
         (KubeconfigError("no file"), False),
         (answer(500, 'failed calling webhook "w": connection refused'), True),
         (answer(500, 'admission webhook "w" denied the request: no'), False),
+        (
+            answer(500, "failed to create typed patch object (a/b; /v1, Kind=C): .x: not declared"),
+            False,
+        ),
+        (
+            answer(
+                500, "failed to convert new object (a/b; v1) to smd typed: .spec.x: expected map"
+            ),
+            False,
+        ),
+        (
+            answer(
+                500,
+                "failed to convert live object (a/b; v2) to proper version: conversion webhook for "
+                "v1 failed: connection refused",
+            ),
+            True,
+        ),
+        (answer(500, "etcdserver: request is too large"), False),
+        (answer(500, "trying to send message larger than max (2097353 vs. 2097152)"), False),
         (answer(504, "request did not complete within requested timeout"), True),
         (answer(404), False),
         (answer(422), False),

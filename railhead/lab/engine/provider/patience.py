@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -13,6 +14,15 @@ from railhead.lab.engine.provider.awaiting import StatusLog
 # A controller that starts again is back by then. A resource's own timeout replaces it.
 AWAY_S = 180.0
 _SLOWEST_S = 5.0
+#: Answers of 500 and more that no wait mends: a webhook's refusal; an apply against the schema
+#: (kubernetes #139253, apimachinery v0.35.8, pkg/util/managedfields/internal/structuredmerge.go),
+#: unless a conversion webhook is away; what is too large for etcd (etcd v3.6.5,
+#: api/v3rpc/rpctypes/error.go) or its client (grpc v1.72.1, stream.go).
+_FINAL = re.compile(
+    "denied the request|failed to create typed|failed to convert (?!.*conversion webhook)"
+    "|request is too large|to send message larger than max",
+    re.DOTALL,
+)
 
 _Result = TypeVar("_Result")
 
@@ -22,9 +32,9 @@ class StillAwayError(Exception):
 
 
 def is_away(error: Exception) -> bool:
-    """Return whether the same request may be taken later; a refusal by a webhook is final."""
+    """Return whether the same request may be taken later; a user's own mistake never is."""
     if isinstance(error, ApiError):
-        return error.status >= 500 and "denied the request" not in error.message
+        return error.status >= 500 and _FINAL.search(error.message) is None
     return isinstance(error, NoAnswerError)
 
 
