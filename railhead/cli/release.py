@@ -53,8 +53,8 @@ def verify_release(
 
     Example: [bold]railhead verify-release dist/0.1.0[/bold]
 
-    Exits 0 when everything is as it was released, 4 when `sigstore` is not installed, 5 when there
-    is no release, 6 when not.
+    Exits 0 when everything is as it was released, 4 when `sigstore` is not installed or cannot
+    write its folder, 5 when there is no release, 6 when not.
     """
     if not (folder / SUMS).is_file():
         raise NotFoundError(
@@ -142,12 +142,18 @@ def _unsigned(folder: Path, identity: str, issuer: str) -> str:
     # It warns that nothing is renewed, which is what is asked for.
     logging.getLogger("sigstore").setLevel(logging.ERROR)
     try:
-        bundle = Bundle.from_json((folder / SIGNATURE).read_bytes())
-        Verifier.production(offline=True).verify_artifact(
-            (folder / SUMS).read_bytes(), bundle, Identity(identity=identity, issuer=issuer)
-        )
+        text, sums = (folder / SIGNATURE).read_bytes(), (folder / SUMS).read_bytes()
     except FileNotFoundError:
         return "is not in the folder"
+    try:
+        Verifier.production(offline=True).verify_artifact(
+            sums, Bundle.from_json(text), Identity(identity=identity, issuer=issuer)
+        )
+    except OSError as error:
+        raise PrerequisiteError(
+            f"--identity: sigstore cannot write its folder of roots of trust: {error}",
+            remedy="set HOME, or XDG_CACHE_HOME where it is set, to a folder that you may write",
+        ) from error
     except (Error, ValueError) as error:
         return f"does not prove {identity}: {error}"
     return ""

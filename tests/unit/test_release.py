@@ -106,6 +106,19 @@ def test_a_signature_proves_an_identity_and_no_other(
         assert problem in finding.text, finding
 
 
+def test_home_that_sigstore_cannot_write_has_a_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("sigstore", reason="run `make docs-tools` once")
+    for name in (SUMS, SIGNATURE):
+        (tmp_path / name).touch()
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / SUMS))
+    words = ["verify-release", str(tmp_path), "--identity", "https://github.com/acme"]
+    assert run(words) == ExitCode.MISSING_PREREQUISITE
+    assert "fix: set HOME, or XDG_CACHE_HOME" in capsys.readouterr().err
+
+
 def test_an_identity_is_not_believed_without_sigstore(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
