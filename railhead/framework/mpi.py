@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from railhead.base.errors import InputError
 from railhead.base.names import TRAINER_JOB, TRAINER_LAUNCHER
 from railhead.catalog.switches import SWITCHES
 from railhead.framework.base import Framework, Gang
@@ -74,7 +75,11 @@ class Mpi(Framework):
 
         Not by ``OMPI_MCA_mca_base_env_list``: beside any ``-x`` mpirun ends with it (Open MPI
         4.1.4, orte/tools/orterun/help-orterun.txt, orterun:conflict-env-set).
+
+        Raises:
+            InputError: the job leaves Open MPI without TCP.
         """
+        self._check_interfaces(words, names)
         at = next((n for n, word in enumerate(words) if word.rpartition("/")[2] in _MPIRUN), None)
         if at is None or any("mca_base_env_list" in text for text in (*words, *names)):
             return tuple(words)
@@ -86,6 +91,24 @@ class Mpi(Framework):
             # Each program has options of its own (Open MPI 4.1.4, orted_submit.c, create_app).
             results += [word, *added] if word == ":" else [word]
         return tuple(results)
+
+    def _check_interfaces(self, words: Sequence[str], names: Sequence[str]) -> None:
+        """Refuse interfaces that Open MPI is to leave out, beside the runtime's that it is to take.
+
+        It then opens no TCP (Open MPI 4.1, opal/mca/btl/tcp/btl_tcp_component.c, orte/mca/oob/tcp/
+        oob_tcp_component.c: mca_base_var_check_exclusive). ``--mca`` wins over the variable, also
+        where ``-x`` passes it on (orte/orted/orted_submit.c; schizo_ompi.c, parse_env).
+        """
+        for name in self.sockets:
+            include = name.removeprefix("OMPI_MCA_")
+            exclude = include.replace("include", "exclude")
+            if name in names and any(exclude in text for text in (*words, *names)):
+                raise InputError(
+                    f"command or env: {exclude} is not allowed: beside {name}, which the runtime "
+                    "sets, Open MPI takes no TCP at all",
+                    remedy="leave it out: the runtime names the interfaces; or name yours by "
+                    f"`mpirun --mca {include} NAMES`",
+                )
 
     def start(self, words: Sequence[str], gang: Gang) -> tuple[str, ...]:
         """Return one process a slot of the hostfile, unless the words are a launcher's own."""

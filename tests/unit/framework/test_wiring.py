@@ -214,6 +214,21 @@ def test_messages_of_mpi_stay_off_the_rails() -> None:
             assert not any(name.startswith("OMPI") for name in other.environment)
 
 
+def test_interfaces_left_out_beside_the_runtimes_are_refused() -> None:
+    """Open MPI 4.1 opens no TCP where both lists are set, whatever they hold."""
+    for more, kind in (
+        ({"command": ["mpirun", "--mca", "btl_tcp_if_exclude", "lo", "x"]}, "btl"),
+        ({"command": ["sh", "-c", "mpirun -mca oob_tcp_if_exclude lo x"]}, "oob"),
+        ({"env": {"OMPI_MCA_btl_tcp_if_exclude": "lo"}}, "btl"),
+        ({"secrets": {"OMPI_MCA_oob_tcp_if_exclude": "a/b"}}, "oob"),
+    ):
+        with pytest.raises(InputError, match=f"{kind}_tcp_if_exclude is not allowed") as caught:
+            plan("mpi", 2, 4, more=more)
+        assert f"--mca {kind}_tcp_if_include NAMES" in caught.value.remedy
+    own = ["mpirun", "--mca", "btl_tcp_if_include", "eth1", "x"]
+    assert plan("mpi", 2, 4, more={"command": own}).command[-4:] == tuple(own[1:])
+
+
 def test_mpi_has_one_launcher_whatever_the_number_of_nodes() -> None:
     """Trainer v2.1.0 makes as many as the runtime's numNodes (pkg/runtime/core)."""
     raw = lab_cluster()
