@@ -93,7 +93,7 @@ def _tokens(text: str) -> Any:
         return text
     try:
         return [
-            (token.id, getattr(token, "value", None), getattr(token, "plain", None))
+            (type(token), getattr(token, "value", None), getattr(token, "plain", None))
             for token in yaml.scan(text)
         ]
     except (yaml.YAMLError, ValueError, OverflowError):

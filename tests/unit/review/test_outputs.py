@@ -341,8 +341,8 @@ def test_requirements_that_nobody_here_installs_are_noted(repository: Path, tmp_
         (repository / name).write_text(text)
     folder = tmp_path / "laid"
     folder.mkdir()
-    found = requirements(sources(repository, "HEAD", folder))
-    assert [(row.subject, row.level) for row in found] == [
+    rows = requirements(sources(repository, "HEAD", folder))
+    assert [(row.subject, row.level) for row in rows] == [
         ("examples/requirements.txt: torch", "note"),
         ("policies/requirements.txt: boto3", "refuse"),
         ("wheels/pins.txt: boto3", "refuse"),
