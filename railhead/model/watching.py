@@ -46,8 +46,8 @@ class AcceptanceConfig(Model):
     """Checks of `railhead accept --quick` that a CronJob repeats.
 
     Args:
-        image: an image with `railhead` on its PATH: any image with Python in which `pip install
-            railhead` was run, of the stack's own version.
+        image: an image with `railhead` on its PATH: any image with Python in which the
+            wheels of the stack's own release of Railhead are installed.
         schedule: when, in UTC, as a cron expression.
         checks: which of them; their jobs wait in the queue at the cluster's lowest priority.
         namespace: the training namespace whose queue they wait in; the cluster's first when absent.
