@@ -22,6 +22,18 @@ JobNames = Annotated[
     list[str],
     typer.Argument(metavar="NAME...", help="The jobs' names, or patterns such as 'sweep-*'."),
 ]
+Image = Annotated[str | None, typer.Option("--image", metavar="IMAGE", help="Else the runtime's.")]
+Queue = Annotated[
+    str | None, typer.Option("--queue", metavar="NAME", help="Else the first of the pool.")
+]
+Files = Annotated[
+    list[str] | None,
+    typer.Option("--files", metavar="PATH", help="A file or folder for /workspace. Repeatable."),
+]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="FIELD=VALUE", help="Any other field of a job file. Repeatable."),
+]
 Explain = Annotated[
     bool,
     typer.Option("--explain", help="Print every value with where it comes from; create nothing."),

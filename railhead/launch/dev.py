@@ -22,6 +22,10 @@ from railhead.base.options import Context, Json, Kubeconfig, Lab, grouped
 from railhead.launch.after import NodeIndex, check_ports, kubectl_words, running_node
 from railhead.launch.console import (
     ConsoleProgress,
+    Files,
+    Image,
+    Queue,
+    Sets,
     connected,
     dump,
     found,
@@ -84,30 +88,16 @@ class Options:
     name: Annotated[
         str | None, typer.Option("--name", metavar="NAME", help="Its name; else made up.")
     ] = None
-    image: Annotated[
-        str | None, typer.Option("--image", metavar="IMAGE", help="Else the runtime's.")
-    ] = None
+    image: Image = None
     nodes: Annotated[
         int | None, typer.Option("--nodes", metavar="N", help="Else the file's, or 1.")
     ] = None
     gpus: Annotated[
         int | None, typer.Option("--gpus", metavar="N", help="GPUs on each; else the runtime's.")
     ] = None
-    queue: Annotated[
-        str | None, typer.Option("--queue", metavar="NAME", help="Else the first of the pool.")
-    ] = None
-    files: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--files", metavar="PATH", help="A file or folder for /workspace. Repeatable."
-        ),
-    ] = None
-    sets: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="FIELD=VALUE", help="Any other field of a job file. Repeatable."
-        ),
-    ] = None
+    queue: Queue = None
+    files: Files = None
+    sets: Sets = None
     idle: Annotated[
         str | None,
         typer.Option("--idle", metavar="TIME", help=f"End after so long without use ({IDLE})."),

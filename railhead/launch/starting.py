@@ -12,7 +12,7 @@ import typer
 
 from railhead.base.errors import InputError, PrerequisiteError
 from railhead.base.options import Context, Json, Kubeconfig, Lab, grouped
-from railhead.launch.console import Explain, connected, out, say
+from railhead.launch.console import Explain, Files, Image, Queue, Sets, connected, out, say
 
 if TYPE_CHECKING:
     from railhead.contract import ClusterContract, Runtime
@@ -43,31 +43,17 @@ class Options:
     name: Annotated[
         str | None, typer.Option("--name", metavar="NAME", help="Its name; else made up.")
     ] = None
-    image: Annotated[
-        str | None, typer.Option("--image", metavar="IMAGE", help="Else the runtime's.")
-    ] = None
+    image: Image = None
     runtime: Annotated[
         str | None, typer.Option("--runtime", metavar="NAME", help="Else the cluster's first one.")
     ] = None
-    queue: Annotated[
-        str | None, typer.Option("--queue", metavar="NAME", help="Else the first of the pool.")
-    ] = None
+    queue: Queue = None
     env: Annotated[
         list[str] | None,
         typer.Option("--env", "-e", metavar="NAME=VALUE", help="A variable. Repeatable."),
     ] = None
-    files: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--files", metavar="PATH", help="A file or folder for /workspace. Repeatable."
-        ),
-    ] = None
-    sets: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="FIELD=VALUE", help="Any other field of a job file. Repeatable."
-        ),
-    ] = None
+    files: Files = None
+    sets: Sets = None
 
     def values(self, command: list[str]) -> dict[str, Any]:
         """Return the fields as a job file has them, with this command.
