@@ -6,6 +6,7 @@ controllers that make its pods, and what the scheduler, the kubelet and claims s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -22,13 +23,13 @@ Object = dict[str, Any]
 #: Phases in which a job waits for something.
 WAITS = (Phase.QUEUED, Phase.ADMITTED, Phase.STARTING, Phase.SUSPENDED)
 
-_PASSING = (
+_PASSING = re.compile(
     # Two controllers wrote at the same time, and the second tries again at once (apiserver,
     # pkg/registry/generic/registry/store.go, OptimisticLockErrorMsg).
-    "the object has been modified",
+    "the object has been modified"
     # Kueue's cache did not have the TrainJob yet when Trainer made its JobSet, which it makes again
     # (kueue v0.16.2, pkg/controller/jobframework/reconciler.go, FindAncestorJobManagedByKueue).
-    "workload owner not found",
+    r'|workload owner not found\s+TrainJob\S* "[^"]+" not found'
 )
 
 
@@ -129,7 +130,7 @@ def _controllers(cluster: kube.Cluster, state: JobState) -> Iterator[tuple[str, 
         kind, name = str(involved.get("kind")), str(involved.get("name"))
         message = str(event.get("message") or event.get("reason"))
         ours = name in names.get(kind, ()) and jobs.happened(event) >= begin
-        if ours and not any(text in message for text in _PASSING):
+        if ours and not _PASSING.search(message):
             last[kind] = (f"{kind} {name}", message)
     yield from last.values()
 

@@ -135,7 +135,10 @@ def test_guard_that_refuses_pods_is_reported(api: Api, run: Any) -> None:
     event(api, "JobSet", "demo", f"{denied}before it", "2026-01-02T03:04:04Z")
     event(api, "Job", "demo-2-node-0", f"{denied}another's")
     conflict = "the object has been modified; please apply your changes to the latest version"
-    early = 'admission webhook "mjobset.kb.io" denied the request: workload owner not found'
+    early = (
+        'admission webhook "mjobset.kb.io" denied the request: workload owner not found\n'
+        'TrainJob.trainer.kubeflow.org "demo" not found'
+    )
     event(api, "TrainJob", "demo", conflict, "2026-01-02T03:04:08Z")
     event(api, "TrainJob", "demo", early, "2026-01-02T03:04:09Z")
     assert reported(run) == [
