@@ -483,26 +483,22 @@ class Lab:
         )
 
     def _wait_for_nodes(self, spec: LabSpec) -> None:
-        devices = spec.device_resources()
-
-        def ready() -> bool:
-            results = {node.name: node for node in self.nodes()}
-            return all(
-                (node := results.get(name)) is not None
-                and node.ready
-                and all(node.allocatable.get(r) == str(n) for r, n in devices.items())
-                for name in spec.node_names()
-            )
-
         self._wait_until(
-            f"{spec.nodes} nodes to be Ready with {', '.join(devices)}",
-            ready,
+            f"{spec.nodes} nodes to be Ready with {', '.join(spec.device_resources())}",
+            lambda: not unready(spec, self.nodes()),
             roles=("kube-controller-manager", "kube-scheduler"),
             timeout=120,
+            lacking=lambda: unready(spec, self.nodes()),
         )
 
     def _wait_until(
-        self, what: str, condition: Callable[[], bool], *, roles: tuple[str, ...], timeout: float
+        self,
+        what: str,
+        condition: Callable[[], bool],
+        *,
+        roles: tuple[str, ...],
+        timeout: float,
+        lacking: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         deadline = time.monotonic() + timeout
         while not condition():
@@ -517,7 +513,7 @@ class Lab:
                     )
             if time.monotonic() > deadline:
                 raise TimedOutError(
-                    f"waited {timeout:g} s for {what}",
+                    "; ".join([f"waited {timeout:g} s for {what}", *lacking()]),
                     remedy=f"look at `railhead lab status --name {self.name}` and "
                     f"`railhead lab logs --name {self.name}`, then `railhead lab up` again",
                 )
@@ -716,6 +712,23 @@ class Lab:
         with contextlib.suppress(OSError):
             self.directory.parent.rmdir()
         return left
+
+
+def unready(spec: LabSpec, nodes: Sequence[Node]) -> list[str]:
+    """Return what keeps a lab's real nodes from being ready, in words."""
+    live = {node.name: node for node in nodes}
+    results = []
+    for name in spec.node_names():
+        node = live.get(name)
+        if node is None:
+            results.append(f"{name} has not joined")
+            continue
+        if not node.ready:
+            results.append(f"{name} is not Ready")
+        for resource, count in spec.device_resources().items():
+            if (has := node.allocatable.get(resource, "0")) != str(count):
+                results.append(f"{name} has {has} of {count} {resource}")
+    return results
 
 
 def names() -> list[str]:

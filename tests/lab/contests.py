@@ -34,6 +34,7 @@ from railhead.kube.client import Cluster, choose_target
 from railhead.lab.bootstrap import SIMULATED_TAINT
 from railhead.resolve.cluster import resolve
 from tests.kueues import kueues
+from tests.lab.conftest import railhead, succeed
 from tests.lab.jobs import IMAGE, wait
 
 STACK = Path(__file__).resolve().parents[2] / "stacks" / "Pulumi.lab.yaml"
@@ -465,12 +466,7 @@ def fresh_nodes(lab: str, count: int, *words: str) -> list[str]:
     """
     before = [node["name"] for node in lab_status(lab)["nodes"]]
     wanted = str(len(before) + count)
-    subprocess.run(
-        [sys.executable, "-m", "railhead", "lab", "up", "--name", lab, "--nodes", wanted, *words],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    succeed(railhead("lab", "up", "--name", lab, "--nodes", wanted, *words))
     return [n["name"] for n in lab_status(lab)["nodes"] if n["name"] not in before]
 
 

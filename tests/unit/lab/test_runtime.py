@@ -219,6 +219,25 @@ def test_processes_are_found_below_their_parent() -> None:
     assert processes.inner_pid(child.pid) == -1
 
 
+def test_a_wait_for_nodes_names_what_each_lacks() -> None:
+    lab = spec(name="lab", nodes=4)
+    whole = {resource: str(count) for resource, count in lab.device_resources().items()}
+    (gpus, *_) = whole
+
+    def node(number: int, *, ready: bool = True, has: str = "8") -> cluster.Node:
+        allocatable = {**whole, gpus: has}
+        return cluster.Node(
+            name=f"lab-node-{number}", ready=ready, simulated=False, allocatable=allocatable
+        )
+
+    live = (node(0), node(1, ready=False), node(2, has="0"))
+    assert cluster.unready(lab, live) == [
+        "lab-node-1 is not Ready",
+        f"lab-node-2 has 0 of 8 {gpus}",
+        "lab-node-3 has not joined",
+    ]
+
+
 def test_a_labs_kubeconfig_names_the_namespace_of_jobs(tmp_path: Path) -> None:
     pair = Authority(tmp_path, "lab").pair
     document = cluster._kubeconfig("lab", "https://127.0.0.1:1", pair, pair)
