@@ -82,6 +82,14 @@ def _seen(resources: Sequence[PolicyResource], config: Config) -> Iterator[tuple
             known=config.get("known") or (),
         ):
             yield message, r.urn
+        if r.resource_type.startswith("aws:"):
+            body = inputs.complete(r.urn, r.props)
+            made_by = {
+                key: [made.resource_type for made in of]
+                for key, of in r.property_dependencies.items()
+            }
+            for message in rights.attached_later(r.name, body, made_by):
+                yield message, r.urn
 
 
 def _given(args: ResourceValidationArgs, _report: ReportViolation) -> None:

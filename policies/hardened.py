@@ -15,11 +15,26 @@ _ANYBODY = frozenset({"allUsers", "allAuthenticatedUsers"})
 # Policies of a resource itself: those who are named there need no other right.
 _RESOURCE_POLICIES = frozenset(
     {
+        "aws:ecr/repositoryPolicy:RepositoryPolicy",
         "aws:efs/fileSystemPolicy:FileSystemPolicy",
         "aws:kms/key:Key",
+        "aws:s3/bucket:Bucket",
         "aws:s3/bucketPolicy:BucketPolicy",
+        "aws:s3/bucketV2:BucketV2",
+        "aws:sns/topic:Topic",
+        "aws:sns/topicPolicy:TopicPolicy",
+        "aws:sqs/queue:Queue",
+        "aws:sqs/queuePolicy:QueuePolicy",
     }
 )
+# Canned ACLs and groups of S3's that name everybody (AWS, S3 user guide, "Access control list").
+_OPEN_ACLS = ("public-read", "public-read-write", "authenticated-read")
+_OPEN_GROUPS = ("/groups/global/AllUsers", "/groups/global/AuthenticatedUsers")
+# What outlives its use: the secret is in the state, and nothing ends it.
+_LASTING: Mapping[str, str] = {
+    "aws:iam/accessKey:AccessKey": "a key that never ends, in the state: let a role be taken",
+    "aws:iam/userLoginProfile:UserLoginProfile": "a password, in the state: use single sign-on",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +52,11 @@ _BUCKET = "gcp:storage/bucket:Bucket"
 _NODE_POOL = "gcp:container/nodePool:NodePool"
 _GKE = "gcp:container/cluster:Cluster"
 _PUBLIC = ("networkInterfaces", _EACH, "associatePublicIpAddress")
+_ACLS = (
+    ("acl",),
+    ("grants", _EACH, "uri"),
+    ("accessControlPolicy", "grants", _EACH, "grantee", "uri"),
+)
 _NO_ADDRESS = "its nodes have addresses of the internet"
 MUST = (
     Must(
@@ -156,6 +176,8 @@ def problems(resource: CloudResource) -> Iterator[str]:
         if resource.kind == _TEMPLATE and value in (True, "true", UNKNOWN):
             yield f"{resource.name}: {path} is {value!r}, so {_NO_ADDRESS}: leave it out"
     yield from _everybody(resource)
+    if what := _LASTING.get(resource.kind):
+        yield f"{resource.name}: is {what}"
 
 
 def _everybody(resource: CloudResource) -> Iterator[str]:
@@ -175,6 +197,12 @@ def _everybody(resource: CloudResource) -> Iterator[str]:
             yield _unjudged(resource, "policy")
         elif any(documents.anybody(item) for _, item in documents.allowed(text)):
             yield f"{resource.name}: policy lets everybody in, without a condition: name who may"
+    for keys in _ACLS if resource.kind.startswith("aws:s3/") else ():
+        for path, value in _values(resource.body, keys):
+            if value is UNKNOWN:
+                yield _unjudged(resource, path)
+            elif value in _OPEN_ACLS or str(value).endswith(_OPEN_GROUPS):
+                yield f"{resource.name}: {path} is {value!r}, that is everybody: name who may"
 
 
 def _values(body: Any, path: tuple[str, ...], prefix: str = "") -> Iterator[tuple[str, Any]]:

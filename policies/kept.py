@@ -50,7 +50,7 @@ def problems(plan: Iterable[PlannedObject]) -> Iterator[tuple[str, str]]:
 def _training(objects: Iterable[PlannedObject]) -> frozenset[Any]:
     """Return the namespaces in which jobs run: those with a queue, or with the guards' label."""
     return frozenset(
-        at(item.body, "metadata", "namespace" if item.kind == "LocalQueue" else "name")
+        _namespace(item) if item.kind == "LocalQueue" else at(item.body, "metadata", "name")
         for item in objects
         if item.kind == "LocalQueue"
         or (
@@ -62,9 +62,14 @@ def _training(objects: Iterable[PlannedObject]) -> frozenset[Any]:
 
 def _belongs(claim: PlannedObject, training: frozenset[Any]) -> bool:
     """Return whether a claim may be training's: not one that is known to be somewhere else."""
-    namespace = at(claim.body, "metadata", "namespace")
+    namespace = _namespace(claim)
     elsewhere = isinstance(namespace, str) and bool(training) and namespace not in training
     return not elsewhere or UNKNOWN in training
+
+
+def _namespace(planned: PlannedObject) -> Any:
+    """Return an object's namespace; without one the API server's, as Pulumi's provider has it."""
+    return at(planned.body, "metadata", "namespace") or "default"
 
 
 def _name(planned: PlannedObject) -> Any:

@@ -14,14 +14,28 @@ _JUDGED = frozenset(
         "aws:ec2/launchTemplate:LaunchTemplate",
         "aws:ec2/securityGroup:SecurityGroup",
         "aws:ec2/securityGroupRule:SecurityGroupRule",
+        "aws:ecr/repositoryPolicy:RepositoryPolicy",
         "aws:efs/fileSystemPolicy:FileSystemPolicy",
         "aws:eks/nodeGroup:NodeGroup",
+        "aws:iam/accessKey:AccessKey",
+        "aws:iam/groupPolicy:GroupPolicy",
+        "aws:iam/groupPolicyAttachment:GroupPolicyAttachment",
         "aws:iam/policy:Policy",
+        "aws:iam/policyAttachment:PolicyAttachment",
         "aws:iam/role:Role",
         "aws:iam/rolePolicy:RolePolicy",
         "aws:iam/rolePolicyAttachment:RolePolicyAttachment",
+        "aws:iam/userLoginProfile:UserLoginProfile",
+        "aws:iam/userPolicy:UserPolicy",
+        "aws:iam/userPolicyAttachment:UserPolicyAttachment",
         "aws:kms/key:Key",
+        "aws:s3/bucketAcl:BucketAcl",
+        "aws:s3/bucketAclV2:BucketAclV2",
+        "aws:s3/bucketObject:BucketObject",
+        "aws:s3/bucketObjectv2:BucketObjectv2",
         "aws:s3/bucketPolicy:BucketPolicy",
+        "aws:sns/topicPolicy:TopicPolicy",
+        "aws:sqs/queuePolicy:QueuePolicy",
         "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule",
         "gcp:compute/firewall:Firewall",
         "gcp:container/nodePool:NodePool",
@@ -36,7 +50,7 @@ _JUDGED = frozenset(
     }
 )
 # Types of the components that can neither let anyone in nor lose anything, with any inputs:
-# addresses, routes, names, marks, and a cluster's users (whose rights are judged).
+# addresses, routes, names, marks, and users and groups (whose rights are judged).
 _HARMLESS = frozenset(
     {
         "aws:autoscaling/tag:Tag",
@@ -61,6 +75,11 @@ _HARMLESS = frozenset(
         "aws:eks/addon:Addon",
         "aws:eks/identityProviderConfig:IdentityProviderConfig",
         "aws:eks/podIdentityAssociation:PodIdentityAssociation",
+        "aws:iam/group:Group",
+        "aws:iam/groupMembership:GroupMembership",
+        "aws:iam/instanceProfile:InstanceProfile",
+        "aws:iam/user:User",
+        "aws:iam/userGroupMembership:UserGroupMembership",
         "aws:kms/alias:Alias",
         "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule",
         "gcp:compute/globalAddress:GlobalAddress",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from railhead.base.rbac import POWERS, TAKES_ALL
@@ -31,6 +31,7 @@ _GCP = frozenset(
         "roles/resourcemanager.projectIamAdmin",
     }
 )
+_POLICY = "aws:iam/policy:Policy"
 _CLUSTER_ROLES = frozenset({"cluster-admin", "admin", "edit"})
 _EVERYBODY = frozenset(
     {
@@ -46,9 +47,10 @@ def of_cloud(resource: CloudResource) -> Iterator[str]:
     """Yield a message for each policy or role of a cloud that gives everything."""
     body = resource.body
     for path, value in _attached(body):
+        # :func:`attached_later` says of those that are not known where they are from.
         if value is UNKNOWN:
-            yield _unjudged(resource.name, path)
-        elif (attached := str(value).rpartition("/")[2]).endswith("FullAccess"):
+            continue
+        if (attached := str(value).rpartition("/")[2]).endswith("FullAccess"):
             yield (
                 f"{resource.name}: {path} is {value}, all of a service: name the actions and the "
                 "resources that it needs"
@@ -74,6 +76,22 @@ def of_cloud(resource: CloudResource) -> Iterator[str]:
             if text is UNKNOWN and not named_later(resource):
                 yield _unjudged(resource.name, path)
             yield from _document(resource.name, path, text)
+
+
+def attached_later(
+    name: str, body: Mapping[str, Any], made_by: Mapping[str, Sequence[str]]
+) -> Iterator[str]:
+    """Yield a message for each attached policy that is neither known nor judged by itself.
+
+    Args:
+        name: of the resource.
+        body: its inputs.
+        made_by: input -> types of the plan's resources that it is made from.
+    """
+    for path, value in _attached(body):
+        types = made_by.get(path.partition("[")[0]) or ("",)
+        if value is UNKNOWN and any(type_ != _POLICY for type_ in types):
+            yield _unjudged(name, path)
 
 
 def _attached(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -12,10 +12,20 @@ from railhead.review import rights
 from railhead.review.added import ADDED
 from railhead.review.compare import Change, Planned, lost_order
 from railhead.review.gone import OTHER, gone, size
-from railhead.review.judged import Judged
+from railhead.review.judged import Judged, unjudged
 from railhead.review.model import Level
 from railhead.review.objects import BY_KIND, READ
-from railhead.review.rows import MARKS, differing, fields, flat, prefix, short, told, unread
+from railhead.review.rows import (
+    MARKS,
+    differing,
+    fields,
+    flat,
+    prefix,
+    several,
+    short,
+    told,
+    unread,
+)
 
 # Networks of pods' rails: a stack's file changes them too, and no other row says what they lose.
 _RAILS = (
@@ -31,6 +41,7 @@ _REACHED = (
     *("SecurityGroupEgressRule", "SecurityGroupIngressRule"),
 )
 _ASIDE = (*MARKS, "description")
+_GOOGLE_BUCKET = "gcp:storage/bucket:Bucket"
 
 
 def judged(
@@ -61,12 +72,14 @@ def judged(
         results += _by_kind(change, kind, code=code)
     results += fields(change)
     if type_.startswith("aws:"):
-        results += [*rights.documents(change), *rights.attachments(change, code=code)]
+        results += [*rights.documents(change, code=code), *rights.attachments(change, code=code)]
         results += [*_reach(change), *_expiry(change, added)]
     if type_.startswith("gcp:") and "iAM" in type_:
         results += rights.google(change)
     elif type_.startswith("gcp:compute/firewall"):
         results += _reach(change)
+    elif type_ == _GOOGLE_BUCKET:
+        results += _expiry(change, added)
     if "apacityBlockReservation" in type_ and change.kind == "added":
         results.append(Judged("refuse", "capacity", "is bought by this: it is paid in full"))
     results += _rest(change, kind, code=code)
@@ -86,12 +99,7 @@ def _by_kind(change: Change, kind: str, *, code: bool) -> Iterator[Judged]:
         unknown = [path for path, value in inputs.items() if UNKNOWN in str(value)]
         if not unknown:
             raise
-        yield _unjudged(unknown)
-
-
-def _unjudged(unknown: list[str]) -> Judged:
-    text = f"could not be judged: not known before the update: {short(unknown)}"
-    return Judged("unjudged", "judges", text)
+        yield unjudged(unknown)
 
 
 def _lost(
@@ -177,14 +185,17 @@ def _reach(change: Change) -> Iterator[Judged]:
     way_in = "Egress" not in kind and change.now.get("direction") != "EGRESS"
     was, now = set(_networks(change.was)), set(_networks(change.now))
     for network in sorted(now - was):
-        if network.startswith("pl-"):
+        if way_in and UNKNOWN in network:
+            yield unjudged([network.partition("=")[0]])
+        elif network.startswith("pl-"):
             yield Judged("ask", "network", f"lets in {network}: the list was not read")
         elif way_in and prefix(network) < 16:
             yield Judged("refuse", "network", f"lets in {network}, {_hosts(network)} addresses")
         elif way_in and change.kind != "added":
             yield Judged("ask", "network", f"lets in {network}")
         else:
-            yield Judged("note", "network", f"{'lets in' if way_in else 'reaches'} {network}")
+            text = f"{'lets in' if way_in else 'reaches'} {short(network)}"
+            yield Judged("note", "network", text)
     if change.before and change.after:
         for path, (old, new) in differing(change).items():
             if "ort" in path or "rotocol" in path or "allows" in path or "ecurityGroup" in path:
@@ -194,15 +205,17 @@ def _reach(change: Change) -> Iterator[Judged]:
 
 def _expiry(change: Change, added: Collection[str]) -> Iterator[Judged]:
     """Yield rules that newly, or sooner, delete what is in a bucket that was there before."""
-    buckets = change.either.refers.get("bucket", ())
+    google = change.either.type == _GOOGLE_BUCKET
+    buckets = (change.either.urn,) if google else change.either.refers.get("bucket", ())
     fresh = change.kind == "added" and buckets and all(urn in added for urn in buckets)
-    if "ucketLifecycle" not in change.either.type or fresh:
+    if fresh or not (google or "ucketLifecycle" in change.either.type):
         return
-    if UNKNOWN in str((change.was.get("rules"), change.now.get("rules"))):
-        yield _unjudged(["rules"])
+    key, read = ("lifecycleRules", _expiring_of_google) if google else ("rules", _expiring)
+    if UNKNOWN in str((change.was.get(key), change.now.get(key))):
+        yield unjudged([key])
         return
-    known = dict(_expiring(change.was))
-    for (below, what), when in _expiring(change.now):
+    known = dict(read(change.was))
+    for (below, what), when in read(change.now):
         before = min(
             (w for (p, k), w in known.items() if k == what and below.startswith(p)), default=None
         )
@@ -231,19 +244,48 @@ def _expiring(inputs: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], tupl
             yield (below, "older version"), (days, f"{days} days after it was replaced")
 
 
+def _expiring_of_google(
+    inputs: Mapping[str, Any],
+) -> Iterator[tuple[tuple[str, str], tuple[int, str]]]:
+    """Yield the same of a bucket of Google's (Cloud Storage, "Object Lifecycle Management")."""
+    for rule in inputs.get("lifecycleRules") or ():
+        when = rule.get("condition") or {}
+        if (rule.get("action") or {}).get("type") != "Delete":
+            continue
+        days, older = when.get("age"), when.get("daysSinceNoncurrentTime")
+        kept = when.get("numNewerVersions")
+        what = "older version" if older or kept or when.get("withState") == "ARCHIVED" else "object"
+        if older:
+            text = f"{older} days after it was replaced"
+        elif days:
+            text = f"{days} days after it was written"
+        else:
+            text = f"that meets {short([f'{k} {v}' for k, v in when.items()])}"
+        for below in when.get("matchesPrefixes") or when.get("matchesSuffixes") or [""]:
+            yield (below, what), (older or days or 0, text)
+
+
 def _hosts(network: str) -> str:
     return f"{ipaddress.ip_network(network, strict=False).num_addresses:,}"
 
 
 def _networks(inputs: Mapping[str, Any]) -> Iterator[str]:
+    """Yield each network of a rule, and ``key=UNKNOWN`` for what is not known yet."""
     for key in ("cidrIpv4", "cidrIpv6", "prefixListId"):
         if inputs.get(key):
-            yield str(inputs[key])
+            yield _known(key, inputs[key])
     for key in ("cidrBlocks", "ipv6CidrBlocks", "sourceRanges", "prefixListIds"):
-        yield from map(str, inputs.get(key) or ())
-    for rule in inputs.get("ingress") or ():
+        for network in several(inputs.get(key)):
+            yield _known(key, network)
+    for rule in several(inputs.get("ingress")):
         if isinstance(rule, Mapping):
             yield from _networks(rule)
+        else:
+            yield _known("ingress", rule)
+
+
+def _known(key: str, network: Any) -> str:
+    return f"{key}={UNKNOWN}" if UNKNOWN in str(network) else str(network)
 
 
 def _rest(change: Change, kind: str, *, code: bool) -> Iterator[Judged]:

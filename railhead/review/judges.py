@@ -33,6 +33,8 @@ JUDGES: tuple[tuple[str, str], ...] = (
     ("railhead/gate/*", "the gate of nodes"),
     ("railhead/resolve/gate*", "the gate of nodes"),
     (".github/workflows/*", "the pipeline"),
+    (".github/actions/*", "the pipeline"),
+    (".gitlab/*", "the pipeline"),
     (".github/CODEOWNERS", "who must approve"),
     ("CODEOWNERS", "who must approve"),
     (".gitlab-ci*.yml", "the pipeline"),

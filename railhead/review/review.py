@@ -41,7 +41,7 @@ from railhead.review.texts import requirements, secrets
 #: Changes below these reach no stack's plan: they run on a user's machine, or on none.
 _ELSEWHERE = (
     *("docs/", "tests/", "benchmarks/", "examples/", "tools/", "distributions/"),
-    *(".ci/", ".github/", "railhead/accept/", "railhead/cli/", "railhead/diagnose/"),
+    *(".ci/", ".github/", ".gitlab/", "railhead/accept/", "railhead/cli/", "railhead/diagnose/"),
     *("railhead/drift/", "railhead/evidence/", "railhead/launch/", "railhead/lab/"),
     *("railhead/nccl/", "railhead/review/", "railhead/twin/"),
 )

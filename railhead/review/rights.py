@@ -10,9 +10,9 @@ from pulumi.runtime.rpc import UNKNOWN
 
 from railhead.base.rbac import POWERS, TAKES_ALL, WRITES
 from railhead.review.compare import Change
-from railhead.review.judged import Judged
+from railhead.review.judged import Judged, unjudged
 from railhead.review.model import Level
-from railhead.review.rows import names, several
+from railhead.review.rows import names, several, short
 
 
 def _triples(inputs: Mapping[str, Any]) -> set[tuple[str, str, str]]:
@@ -115,11 +115,18 @@ def _grants(document: Any, effect: str = "Allow") -> dict[tuple[str, str], Any]:
     return grants
 
 
-def documents(change: Change) -> Iterator[Judged]:
-    """Yield what the IAM documents of a resource allow in addition, or no longer."""
+def documents(change: Change, *, code: bool) -> Iterator[Judged]:
+    """Yield what the IAM documents of a resource allow in addition, or no longer.
+
+    Of what the stack's file adds the policy pack says which document may be unknown.
+    """
     for key in ("policy", "policyDocument"):
         was, now = change.was.get(key), change.now.get(key)
         if was == now:
+            continue
+        if UNKNOWN in str(now):
+            if code or change.kind != "added":
+                yield unjudged([key])
             continue
         before, after = _grants(was), _grants(now)
         gained = sorted(after.keys() - before.keys())
@@ -195,7 +202,11 @@ def _pairs(pairs: list[tuple[str, str]]) -> str:
     return "; ".join(texts[:5]) + (f" and {len(texts) - 5} more" if len(texts) > 5 else "")
 
 
-_POLICY_KINDS = ("AccessPolicyAssociation", "RolePolicyAttachment", "PolicyAttachment")
+_POLICY_KINDS = (
+    *("AccessPolicyAssociation", "GroupPolicyAttachment", "PolicyAttachment"),
+    *("RolePolicyAttachment", "UserPolicyAttachment"),
+)
+_MEMBERS = {"GroupMembership": "users", "UserGroupMembership": "groups"}
 
 
 def attachments(change: Change, *, code: bool) -> Iterator[Judged]:
@@ -203,6 +214,11 @@ def attachments(change: Change, *, code: bool) -> Iterator[Judged]:
     kind = change.either.type.rpartition(":")[2]
     if kind == "AccessEntry" and change.kind == "added":
         yield Judged("note", "access", f"lets {change.now.get('principalArn')} log in")
+    if members := _MEMBERS.get(kind):
+        for name in several(change.now.get(members)):
+            if name not in several(change.was.get(members)):
+                user, group = change.now.get("user", name), change.now.get("group", name)
+                yield Judged("ask", "rights", f"gives {short(user)} what {short(group)} may")
     if kind not in _POLICY_KINDS:
         for arn in set(several(change.now.get("managedPolicyArns"))) - set(
             several(change.was.get("managedPolicyArns"))
@@ -210,13 +226,17 @@ def attachments(change: Change, *, code: bool) -> Iterator[Judged]:
             yield from _managed(change, str(arn), code=code)
         return
     arn = str(change.now.get("policyArn", ""))
+    if UNKNOWN in arn and (made := change.either.refers.get("policyArn", ())):
+        arn = ", ".join(names(made))
     if change.now and arn != change.was.get("policyArn"):
         yield from _managed(change, arn, code=code)
 
 
 def _managed(change: Change, arn: str, *, code: bool) -> Iterator[Judged]:
     name = arn.rpartition("/")[2]
-    who = change.now.get("principalArn") or change.now.get("role") or change.either.name
+    holders = ("principalArn", "role", "user", "group")
+    who = next((change.now[key] for key in holders if change.now.get(key)), change.either.name)
+    who = change.either.name if UNKNOWN in str(who) else who
     if name in ("AmazonEKSClusterAdminPolicy", "AmazonEKSAdminPolicy"):
         # The stack's file names its administrators.
         level: Level = "ask" if change.kind == "added" and not code else "refuse"

@@ -13,7 +13,7 @@ from pulumi.runtime.rpc import UNKNOWN
 from railhead.base.quantity import parse
 from railhead.base.wide import network_of
 from railhead.review.compare import Change
-from railhead.review.judged import Judged
+from railhead.review.judged import Judged, unjudged
 from railhead.review.model import Level, Loss
 
 When = Callable[[Any, Any], bool]
@@ -267,7 +267,7 @@ ROWS: tuple[Row, ...] = (
     Row(_POOL, "nodeConfig.gvnic*", _any, "refuse", "network", "has another network driver"),
     Row(_POOL, "nodeConfig*", _any, "refuse", "jobs", _ROLLS),
     Row(_POOL, "*", _any, "ask", "jobs", "changes its nodes"),
-    Row(_BUCKET, "lifecycleRules", _any, "refuse", "data", "deletes or moves objects otherwise"),
+    Row(_BUCKET, "lifecycleRules", _any, "ask", "data", "moves or deletes otherwise"),
     Row(_BUCKET, "versioning*", _off, "refuse", "data", "keeps no older versions"),
     Row(_BUCKET, "softDeletePolicy*", _any, "refuse", "data", "keeps deleted objects for less"),
     Row(_BUCKET, "forceDestroy", _on, "refuse", "data", "is deleted with what is in it"),
@@ -478,20 +478,32 @@ def unread(change: Change, read: str) -> dict[str, tuple[Any, Any]]:
 
 
 def fields(change: Change) -> Iterator[Judged]:
-    """Yield what the rows say of each changed field; of a field the first row that holds."""
+    """Yield what the rows say of each changed field; of a field the first row that holds.
+
+    A value that is not known is unjudged, unless it is refused whatever it may be.
+    """
     if change.kind == "added" or change.kind == "deleted":
         return
+    inputs = dict(flat(change.now))
     for path, (was, now) in differing(change).items():
-        for row in ROWS:
-            if _means(row, change, path) and row.when(was, now):
-                gone = [item for item in several(was) if item not in several(now)]
-                text = row.says.format(
-                    was=short(was),
-                    now=short(now),
-                    gone=short(gone),
-                    was_count=len(several(was)),
-                    now_count=len(several(now)),
-                )
-                what = f"{text} ({told(parts(path, was, now))})"
-                yield Judged(row.level, row.loss, what, rule=f"field-{path}")
-                break
+        rows = [row for row in ROWS if _means(row, change, path)]
+        first = next((row for row in rows if row.when(was, now)), None)
+        refused = first is not None and first.level == "refuse"
+        grave = first is None or any(row.level == "refuse" for row in rows)
+        if rows and grave and not refused and UNKNOWN in str(inputs.get(path)):
+            yield unjudged([path])
+        elif first is not None:
+            yield _field(first, path, was, now)
+
+
+def _field(row: Row, path: str, was: Any, now: Any) -> Judged:
+    """Return what a row says of a field."""
+    text = row.says.format(
+        was=short(was),
+        now=short(now),
+        gone=short([item for item in several(was) if item not in several(now)]),
+        was_count=len(several(was)),
+        now_count=len(several(now)),
+    )
+    what = f"{text} ({told(parts(path, was, now))})"
+    return Judged(row.level, row.loss, what, rule=f"field-{path}")

@@ -26,6 +26,8 @@ _INDEXES = ("--extra-index-url", "--index-url", "-i", "--trusted-host")
 _NAMES = re.compile(r"\s*(?:-r|--requirement)[\s=]*(\S+)")
 # PEP 440: an exact version, and no prefix of versions such as `==1.*`.
 _PINNED = re.compile(r"===?\s*[\w.!+-]+(?![\w.!+*-])")
+# The hash of a file at an address (pip, "VCS support" and "Requirement Specifiers").
+_HASHED = re.compile(r"#(?:[^\s#]*&)?sha(?:256|384|512)=[0-9a-f]{64}")
 _REQUIREMENTS = "requirements*.txt"
 _ASIDE = ("tests/", "docs/", "examples/")
 
@@ -93,8 +95,11 @@ def _loose(text: str) -> str:
         return "installs what a folder or a branch has on that day, and no version"
     # Neither a marker, nor an address, nor an option of one requirement pins it.
     asked = re.split(r"[;@]|://|\s--", line)[0]
-    if not line or option or _PINNED.search(asked) or "--hash" in line or ".whl" in line:
+    hashed = "--hash" in line or _HASHED.search(text)
+    if not line or option or _PINNED.search(asked) or hashed:
         return ""
+    if ".whl" in line:
+        return "is whatever its address has on that day: add its hash" if "://" in line else ""
     return "has no exact version: other code tomorrow, without a review"
 
 

@@ -59,16 +59,13 @@ def test_what_no_training_stands_on_passes_unless_closed(token: str) -> None:
 @pytest.mark.parametrize(
     "token",
     [
-        "aws:s3/bucketAclV2:BucketAclV2",
-        # An ACL of one object, a public database, a public address: no rule reads their inputs.
-        "aws:s3/bucketObject:BucketObject",
-        "aws:s3/bucketObjectv2:BucketObjectv2",
+        # A copy's ACL, a public database, a public address: no rule reads their inputs.
+        "aws:s3/objectCopy:ObjectCopy",
         "aws:redshift/cluster:Cluster",
         "aws:ecs/service:Service",
         "aws:ebs/volume:Volume",
         "aws:dynamodb/resourcePolicy:ResourcePolicy",
         "aws:glue/resourcePolicy:ResourcePolicy",
-        "aws:sns/topicPolicy:TopicPolicy",
         "command:local:Command",
     ],
 )
@@ -97,11 +94,11 @@ def test_a_name_that_pulumi_gives_is_known_enough(metadata: Any, *, passes: bool
     assert bool(seen(DEPLOYMENT)) is not passes
 
 
-def _claim(namespace: str) -> dict[str, Any]:
+def _claim(namespace: str | None) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        "metadata": {"name": "data", "namespace": namespace},
+        "metadata": {"name": "data", **({"namespace": namespace} if namespace else {})},
         "spec": {"accessModes": ["ReadWriteOnce"]},
     }
 
@@ -121,3 +118,38 @@ def test_claim_of_another_namespace_is_not_a_checkpoint() -> None:
     assert judge("checkpoints-are-kept", _claim("grafana"))
     hidden = {**QUEUE, "metadata": {"name": "q", "namespace": UNKNOWN}}
     assert judge("checkpoints-are-kept", hidden, _claim("grafana"))
+
+
+def test_claim_without_a_namespace_is_in_the_default_one() -> None:
+    in_default = {**QUEUE, "metadata": {"name": "q"}}
+    assert not judge("checkpoints-are-kept", QUEUE, _claim(None))
+    assert judge("checkpoints-are-kept", in_default, _claim(None))
+    assert judge("checkpoints-are-kept", in_default, _claim("default"))
+    assert judge("checkpoints-are-kept", _claim(None))
+
+
+def test_attached_policy_of_the_same_program_is_judged_by_itself() -> None:
+    policy = PolicyResource(
+        "aws:iam/policy:Policy", {}, "urn:p", "p", options(), provider(), None, [], {}
+    )
+    bucket = PolicyResource(
+        "aws:s3/bucket:Bucket", {}, "urn:b", "b", options(), provider(), None, [], {}
+    )
+    for token, body, made_from, passes in (
+        ("rolePolicyAttachment:RolePolicyAttachment", {"policyArn": UNKNOWN}, [policy], True),
+        ("userPolicyAttachment:UserPolicyAttachment", {"policyArn": UNKNOWN}, [bucket], False),
+        ("rolePolicyAttachment:RolePolicyAttachment", {"policyArn": UNKNOWN}, [], False),
+        ("role:Role", {"managedPolicyArns": [UNKNOWN, "arn:a"]}, [policy], True),
+        ("role:Role", {"managedPolicyArns": UNKNOWN}, [policy, bucket], False),
+    ):
+        messages: list[str] = []
+        props, refers = unknown_checking_proxy(body), dict.fromkeys(body, made_from)
+        item = PolicyResource(
+            f"aws:iam/{token}", props, "urn", "it", options(), provider(), None, [], refers
+        )
+        rule("plan-is-seen").validate(
+            StackValidationArgs([item], {}, {}),
+            lambda message, urn=None, into=messages: into.append(message),
+        )
+        assert bool(messages) is not passes, (token, body, messages)
+        assert not judge("nobody-has-everything", body, types={0: f"aws:iam/{token}"})

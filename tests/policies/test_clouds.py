@@ -16,6 +16,7 @@ from railhead.policies.clouds import (
     open_to_the_world,
     unprotected,
 )
+from railhead.policies.known import KNOWN, apart
 from tests.components.recording import STACKS, recorded
 from tests.policies.planning import judge
 
@@ -184,6 +185,13 @@ def test_hardening_field_is_required(must: hardened.Must) -> None:
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 MEMBER = "gcp:storage/bucketIAMMember:BucketIAMMember"
 POLICY = "aws:s3/bucketPolicy:BucketPolicy"
+BUCKET = "aws:s3/bucket:Bucket"
+ALL = "http://acs.amazonaws.com/groups/global/AllUsers"
+GRANTED = {"accessControlPolicy": {"grants": [{"grantee": {"uri": ALL}, "permission": "READ"}]}}
+OPENED = (
+    *("aws:ecr/repositoryPolicy:RepositoryPolicy", "aws:sns/topic:Topic", BUCKET),
+    *("aws:sns/topicPolicy:TopicPolicy", "aws:sqs/queue:Queue", "aws:sqs/queuePolicy:QueuePolicy"),
+)
 ANYBODY = {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "*"}
 
 
@@ -197,6 +205,14 @@ ANYBODY = {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resou
         (MEMBER, {"member": UNKNOWN_STRING_VALUE}, "not known"),
         (POLICY, {"policy": json.dumps({"Statement": ANYBODY})}, "everybody"),
         (POLICY, {"policy": UNKNOWN_STRING_VALUE}, "not known"),
+        *((token, {"policy": json.dumps({"Statement": ANYBODY})}, "everybody") for token in OPENED),
+        (BUCKET, {"acl": "public-read"}, "acl is 'public-read', that is everybody"),
+        (BUCKET, {"acl": UNKNOWN_STRING_VALUE}, "acl is not known"),
+        (BUCKET, {"grants": [{"uri": ALL}]}, "grants[0].uri"),
+        ("aws:s3/bucketAcl:BucketAcl", GRANTED, "grants[0].grantee.uri"),
+        ("aws:s3/bucketObjectv2:BucketObjectv2", {"acl": "authenticated-read"}, "everybody"),
+        ("aws:iam/accessKey:AccessKey", {"user": "ci"}, "a key that never ends"),
+        ("aws:iam/userLoginProfile:UserLoginProfile", {"user": "ann"}, "a password"),
     ],
 )
 def test_public_grant_is_refused(token: str, body: dict[str, Any], said: str) -> None:
@@ -208,3 +224,7 @@ def test_conditional_or_named_policy_is_not_public() -> None:
         text = json.dumps({"Statement": [ANYBODY | more]})
         assert not list(hardened.problems(planned(POLICY, policy=text)))
     assert not list(hardened.problems(planned(MEMBER, member="user:a")))
+    for token in (*OPENED, "aws:iam/user:User", "aws:iam/groupMembership:GroupMembership"):
+        body = {"acl": "private", "grants": [{"id": "a", "permissions": ["READ"]}]}
+        assert not list(hardened.problems(planned(token, **body))), token
+        assert token in KNOWN or apart(token, component=False), token

@@ -480,7 +480,7 @@ _TRAINER = (
             "quotas-hold-a-gang",
         ),
         (put("ClusterTrainingRuntime", "spec", "mlPolicy", value=UNKNOWN), "quotas-hold-a-gang"),
-        (add(ATTACHMENT, {"policyArn": UNKNOWN}), "nobody-has-everything"),
+        (add(ATTACHMENT, {"policyArn": UNKNOWN}), "plan-is-seen"),
         (add(MEMBER, {"role": UNKNOWN}), "nobody-has-everything"),
         (add("aws:iam/rolePolicy:RolePolicy", {"policy": UNKNOWN}), "nobody-has-everything"),
         (add("aws:iam/role:Role", {"assumeRolePolicy": UNKNOWN}), "nobody-has-everything"),

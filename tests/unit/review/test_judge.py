@@ -415,6 +415,31 @@ def test_expiry_of_a_bucket_that_was_there_is_refused() -> None:
         assert [t.startswith(str(expected)) for t in texts] == [True] * bool(expected), rule
 
 
+def test_bucket_of_google_is_refused_only_where_more_is_deleted() -> None:
+    def rules(kind: str, **condition: Any) -> dict[str, Any]:
+        return {"lifecycleRules": [{"action": {"type": kind}, "condition": condition}]}
+
+    colder = rules("SetStorageClass", age=30)
+    for before, after, sentence in (
+        ({}, colder, ""),
+        (colder, rules("Delete", age=30), "refuse data: deletes every object 30 days after it was"),
+        (rules("Delete", age=30), rules("Delete", age=90), ""),
+        (rules("Delete", age=30), {}, ""),
+        ({}, rules("Delete", age=7, matchesPrefixes=["tmp/"]), "ask data: deletes every object be"),
+        ({}, rules("Delete", numNewerVersions=3), "ask data: deletes every older version that"),
+        ({}, rules("Delete", daysSinceNoncurrentTime=3), "ask data: deletes every older version 3"),
+        ({}, rules("Delete", createdBefore="2026-01-01"), "refuse data: deletes every object that"),
+        ({}, {"lifecycleRules": UNKNOWN}, "unjudged judges: could not be judged"),
+    ):
+        old, new = ({"name": "b", **row} for row in (before, after))
+        bucket = "gcp:storage/bucket:Bucket"
+        texts = said([planned(bucket, old)], [planned(bucket, new)])
+        grave = [t for t in texts if "deletes every" in t or not t.startswith("ask data: moves")]
+        assert len(grave) == bool(sentence), (after, texts)
+        assert all(t.startswith(sentence) for t in grave), (after, texts)
+        assert not said([], [planned(bucket, new)])
+
+
 def test_expiry_that_comes_sooner_is_told() -> None:
     def rules(days: int, versions: int, prefix: str = "") -> dict[str, Any]:
         row = {"expiration": {"days": days}, "filter": {"prefix": prefix}, "status": "Enabled"}
@@ -600,6 +625,62 @@ def test_unknown_interfaces_are_not_counted(interfaces: Any) -> None:
     (text,) = said([planned(template, known)], [after])
     assert text.startswith("refuse jobs: its nodes are replaced")
     assert "-> (known after the update)" in text
+
+
+def test_known_value_that_becomes_unknown_is_unjudged() -> None:
+    group, firewall = "aws:ec2/securityGroup:SecurityGroup", "gcp:compute/firewall:Firewall"
+    rule = [{"cidrBlocks": ["10.0.0.0/16"]}]
+    cidrs = {"vpcConfig": {"publicAccessCidrs": ["192.0.2.0/24"]}}
+    for type_, before, after, part in (
+        (EKS, cidrs, {"vpcConfig": {"publicAccessCidrs": UNKNOWN}}, "vpcConfig.publicAccessCidrs"),
+        (EKS, cidrs, {"vpcConfig": {"publicAccessCidrs": [UNKNOWN]}}, "vpcConfig.publicAccess"),
+        (group, {"ingress": rule}, {"ingress": UNKNOWN}, "ingress"),
+        (group, {"ingress": rule}, {"ingress": [UNKNOWN]}, "ingress"),
+        (group, {"ingress": rule}, {"ingress": [{"cidrBlocks": UNKNOWN}]}, "cidrBlocks"),
+        (group, {"ingress": rule}, {"ingress": [{"cidrBlocks": [UNKNOWN]}]}, "cidrBlocks"),
+        (INGRESS, {"cidrIpv4": "10.0.0.0/16"}, {"cidrIpv4": UNKNOWN}, "cidrIpv4"),
+        (firewall, {"sourceRanges": ["10.0.0.0/8"]}, {"sourceRanges": UNKNOWN}, "sourceRanges"),
+        (POLICY, _allow("s3:GetObject", "arn:a"), {"policy": UNKNOWN}, "policy"),
+    ):
+        for code in (True, False):
+            texts = said([planned(type_, before)], [planned(type_, after)], code=code)
+            expected = f"unjudged judges: could not be judged: not known before the update: {part}"
+            assert any(text.startswith(expected) for text in texts), (type_, after, texts)
+            assert not said([planned(type_, after)], [planned(type_, after)], code=code)
+
+
+def test_document_that_the_stack_file_adds_is_the_packs_to_judge() -> None:
+    unknown = planned(POLICY, {"policy": UNKNOWN})
+    assert not said([], [unknown], code=False)
+    assert said([], [unknown], code=True)
+
+
+def test_rights_of_users_and_groups_are_told() -> None:
+    member, users = "aws:iam/userGroupMembership:UserGroupMembership", "aws:iam/group"
+    own = {"policyArn": ("urn::aws:iam/policy:Policy::reads",)}
+    for type_, inputs, refers, sentence in (
+        (member, {"user": "ann", "groups": ["ops"]}, {}, "ask rights: gives ann what ops may"),
+        (
+            f"{users}Membership:GroupMembership",
+            {"group": "ops", "users": ["ann"]},
+            {},
+            "ask rights: gives ann what ops may",
+        ),
+        (
+            f"{users}PolicyAttachment:GroupPolicyAttachment",
+            {"group": "ops", "policyArn": "arn:aws:iam::aws:policy/AdministratorAccess"},
+            {},
+            "refuse rights: gives ops AdministratorAccess",
+        ),
+        (
+            "aws:iam/userPolicyAttachment:UserPolicyAttachment",
+            {"user": "ann", "policyArn": UNKNOWN},
+            own,
+            "ask rights: gives ann reads",
+        ),
+    ):
+        (text,) = said([], [planned(type_, inputs, refers=refers)])
+        assert text.startswith(sentence), (type_, text)
 
 
 @pytest.mark.parametrize(

@@ -315,18 +315,21 @@ def test_pipelines_are_judges_but_for_their_comments(repository: Path, tmp_path:
         assert any(row.startswith(name) for row in who.changed) is changed, (name, after)
 
 
-def test_rights_and_wheels_are_judges(repository: Path, tmp_path: Path) -> None:
-    names = ["railhead/base/rbac.py", "wheels/railhead-0.1.0-py3-none-any.whl"]
+def test_rights_wheels_and_own_actions_are_judges(repository: Path, tmp_path: Path) -> None:
+    names = [
+        *(".github/actions/setup/run.sh", ".gitlab/review.yml"),
+        *("railhead/base/rbac.py", "wheels/railhead-0.1.0-py3-none-any.whl"),
+    ]
     for name in names:
         (repository / name).parent.mkdir(parents=True)
         (repository / name).write_bytes(b"POWERS = ()  # \xff\n")
-    (repository / names[1]).write_bytes(b"PK\x03\x04\0\0\n")
+    (repository / names[-1]).write_bytes(b"PK\x03\x04\0\0\n")
     folder = tmp_path / "laid"
     folder.mkdir()
     source = sources(repository, "HEAD", folder)
     who = judges.judges(source, allowed=False)
     assert [row.partition(": ")[0] for row in who.changed] == names
-    assert [len(source.hunks(name)) for name in names] == [1, 0]
+    assert [len(source.hunks(name)) for name in names] == [1, 1, 1, 0]
 
 
 def test_requirements_that_nobody_here_installs_are_noted(repository: Path, tmp_path: Path) -> None:
@@ -360,6 +363,7 @@ def test_requirements_that_nobody_here_installs_are_noted(repository: Path, tmp_
         ("stacks/Pulumi.a.yaml", False),
         ("stacks/stack.schema.json", False),
         ("docs/aws.md", False),
+        (".gitlab/review.yml", False),
         ("railhead/launch/api.py", False),
         ("tests/unit/test_hygiene.py", False),
     ],

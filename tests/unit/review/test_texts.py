@@ -55,6 +55,11 @@ def test_requirement_without_a_version_is_loose() -> None:
         ("boto3==1.43.18; python_version < '4'", ""),
         ("boto3 @ git+https://example.com/boto3@v==1", "has no exact version"),
         ("git+https://example.com/boto3", "has no exact version"),
+        ("https://example.com/a-1-py3-none-any.whl", "whatever its address has"),
+        ("a @ https://example.com/a-1-py3-none-any.whl", "whatever its address has"),
+        (f"https://example.com/a-1-py3-none-any.whl#sha256={'0a' * 32}", ""),
+        (f"a @ https://example.com/a.whl --hash=sha256:{'0a' * 32}", ""),
+        ("https://example.com/a-1-py3-none-any.whl#egg=a", "whatever its address has"),
     ):
         assert expected in _loose(text), text
         assert bool(_loose(text)) is bool(expected), text
