@@ -19,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -203,12 +204,21 @@ class Arenas:
         places = [f"/api/v1/namespaces/{self.namespace(arena)}" for arena in range(self.count)]
         for place in places:
             self.cluster.delete(place)
-        # A guard keeps a queue while a job holds quota of it.
         wait(lambda: not any(map(self.cluster.find, places)), 180, "the arenas to go")
         for arena in range(self.count):
             path = kube.kueue("", "clusterqueues", self.namespace(arena))
-            self.cluster.delete(path)
+            wait(partial(self._released, path), 60, f"{path} to be let go")
         self.cluster.delete(kube.kueue("", "resourceflavors", self.flavor))
+
+    def _released(self, path: str) -> bool:
+        """Delete a queue; returns False while a guard has its status count a job that is gone."""
+        try:
+            self.cluster.delete(path)
+        except kube.ApiError as error:
+            if "hold quota" not in error.message:
+                raise
+            return False
+        return True
 
     def watch(self) -> None:
         """Write down every Workload and pod from now on."""
