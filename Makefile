@@ -138,13 +138,13 @@ watching: venv ## A lab of its own with Prometheus, Alertmanager and kube-state-
 	$(PYTEST) -m watching -v -s $(ARGS)
 
 .PHONY: engine-test
-engine-test: docs-tools ## The tests on the real engine and on API servers of their own; no root, no lab
+engine-test: docs-tools browser ## The tests on the real engine and on API servers of their own; no root, no lab
 	$(call stage,engine)
 	$(VENV)/railhead lab build
 	$(call tests,engine,-m "(controlplane or slow) and not lab and not volcano and not exhaustive" $(ENGINE_PARALLEL))
 
 .PHONY: clusters
-clusters: docs-tools ## engine-test, and lab-test beside it: each waits for half of its time
+clusters: docs-tools browser ## engine-test, and lab-test beside it: each waits for half of its time
 	@$(VENV)/railhead lab build
 	mkdir -p build
 	$(MAKE) engine-test >build/engine.log 2>&1 & engine=$$!
@@ -196,6 +196,13 @@ mutants: venv ## Which mistakes of one line the quick tests would miss (SAMPLE=1
 docs-tools: venv
 	@$(VENV)/python -m pip install --quiet --require-hashes --requirement requirements/docs.txt \
 	  --requirement requirements/verify.txt
+
+.PHONY: browser
+browser:
+	@command -v chromium-headless-shell chromium >/dev/null && exit
+	install() { DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends chromium-headless-shell; }
+	[ "$$(id -u)" = 0 ] && { install || { apt-get update -q && install; }; } >/dev/null 2>&1 ||
+	  echo "railhead: no browser looks at the site: as root, apt-get install chromium-headless-shell"
 
 .PHONY: site
 site: docs-tools ## The documentation as a site with search, build/site/VERSION; fails on a broken link

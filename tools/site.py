@@ -24,6 +24,7 @@ from tools import site_pages
 
 REPO = Path(__file__).resolve().parents[1]
 SETTINGS = REPO / "mkdocs.yml"
+STYLE = REPO / "tools" / "site.css"
 #: Page of the checkout -> page of the site; those of docs/ keep their paths below it.
 RENAMED = {
     "README.md": "index.md",
@@ -109,6 +110,7 @@ def stage(into: Path) -> None:
         text, linked = relinked(source, (REPO / source).read_text(encoding="utf-8"))
         target.write_text(indented(text), encoding="utf-8")
         queue += linked
+    shutil.copy(STYLE, into)
     for path, text in site_pages.pages().items():
         target = into / path
         target.parent.mkdir(exist_ok=True)
@@ -178,9 +180,21 @@ def _expanded(entry: Any, staged: Path) -> Any:
     if inside.endswith("/"):
         names = {path.name for path in (staged / inside).glob("*.md")}
         # The page that lists the others is the folder's own.
-        first = names & {"index.md", "README.md"}
-        return {title: [inside + name for name in (*first, *sorted(names - first))]}
+        [first] = names & {"index.md", "README.md"}
+        groups = _sections((staged / inside / first).read_text(encoding="utf-8"))
+        alone = sorted(names - {first}.union(*groups.values()))
+        listed = [{name: [inside + page for page in pages]} for name, pages in groups.items()]
+        return {title: [inside + first, *listed, *(inside + name for name in alone)]}
     return entry
+
+
+def _sections(page: str) -> dict[str, list[str]]:
+    """Return the sections of a page that lists others, with the pages that each lists."""
+    _, *parts = re.split(r"^## (.+)$", page, flags=re.MULTILINE)
+    return {
+        title: re.findall(r"^\| \[[^]]+\]\(([^)/]+\.md)\)", text, flags=re.MULTILINE)
+        for title, text in zip(parts[::2], parts[1::2], strict=True)
+    }
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ class FilestoreArgs:
 
 
 class Filestore(pulumi.ComponentResource):
-    """One instance with one share.
+    """A Filestore instance with one share.
 
     Attributes:
         instance: the instance.

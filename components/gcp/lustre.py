@@ -37,7 +37,7 @@ class LustreArgs:
 
 
 class Lustre(pulumi.ComponentResource):
-    """One instance.
+    """A Managed Lustre instance in one zone.
 
     Attributes:
         instance: the instance.

@@ -73,6 +73,22 @@ class Page:
             time.sleep(0.1)
         return value
 
+    def resize(self, width: int, height: int) -> None:
+        """Make the window as large as a screen."""
+        self.send(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+
+    def type(self, selector: str, text: str) -> None:
+        """Write a text into a field; what listens for keys hears the last one released."""
+        self.run(f"document.querySelector({selector!r}).focus()")
+        self.send("Input.insertText", text=text)
+        self.send("Input.dispatchKeyEvent", type="keyUp", key=text[-1])
+
     def open(self, address: str) -> None:
         """Open an address and wait for its scripts."""
         self.send("Page.navigate", url=address)

@@ -111,27 +111,52 @@ def served(built: Path) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_a_reader_searches_in_a_browser(served: str, tmp_path: Path) -> None:
+def test_a_reader_finds_pages_in_a_browser(served: str, tmp_path: Path) -> None:
     program = browser.found()
     if program is None:
         pytest.skip("no browser: install Debian's chromium-headless-shell")
     with browser.page(program, tmp_path) as page:
-        page.open(f"{served}{__version__}/")
-        assert page.run("document.querySelector('h1').innerText").startswith("Railhead")
-        tabs = page.run("[...document.querySelectorAll('.md-tabs__link')].map(e => e.innerText)")
-        assert [tab.strip() for tab in tabs][1:6] == [
-            *("Researchers", "Platform engineers", "Reviewers", "On call", "Contributors")
-        ]
-        assert page.until("document.querySelector('.md-version__link')?.innerText") == __version__
-        page.run("document.querySelector('.md-search__input').focus()")
-        page.send("Input.insertText", text="RailheadXid")
-        links = "[...document.querySelectorAll('.md-search-result__link')].map(e => e.pathname)"
-        page.until(f"{links}.includes('/{__version__}/alerts/RailheadXid/')")
-        for name in ("alerts/RailheadXid", "machines/p5.48xlarge", "rules/versions-ran"):
-            page.open(f"{served}{__version__}/{name}/")
-            title = page.run("document.querySelector('h1').firstChild.textContent")
-            assert title == name.split("/")[1]
-            # Nothing is wider than the window, but tables and code that scroll on their own.
-            assert page.run("document.documentElement.scrollWidth <= innerWidth")
+        for width in (1280, 390):
+            page.resize(width, 900)
+            page.open(f"{served}{__version__}/")
+            assert page.run("document.querySelector('h1').innerText").startswith("Railhead")
+            assert page.until("document.querySelector('.md-version__link')?.innerText") == (
+                __version__
+            )
+            if width == 1280:
+                tabs = page.run(f"{texts('.md-tabs__link')}")
+                assert tabs[1:6] == [
+                    *("Researchers", "Platform engineers", "Reviewers", "On call", "Contributors")
+                ]
+            else:
+                page.run("document.querySelector('label[for=__drawer]').click()")
+                page.until("document.querySelector('.md-sidebar').getBoundingClientRect().x == 0")
+                assert "Quick start" in page.run(texts(".md-sidebar--primary a"))
+                page.run("document.querySelector('label[for=__search]').click()")
+            page.type(".md-search__input", "RailheadXid")
+            links = "[...document.querySelectorAll('.md-search-result__link')].map(e => e.pathname)"
+            page.until(f"{links}.includes('/{__version__}/alerts/RailheadXid/')")
+            for name in ("alerts/RailheadXid", "machines/p5.48xlarge", "rules/versions-ran"):
+                page.open(f"{served}{__version__}/{name}/")
+                title = page.run("document.querySelector('h1').firstChild.textContent")
+                assert title == name.split("/")[1]
+                fits(page)
+            for name in ("accepting", "watching", "what-was-not-run"):
+                page.open(f"{served}{__version__}/{name}/")
+                assert page.run("[...document.images].every(i => i.complete && i.naturalWidth)")
+                fits(page)
         assert not [address for address in page.asked if not address.startswith((served, "data:"))]
         assert page.failed == []
+
+
+def texts(selector: str) -> str:
+    """Return JavaScript that gives the texts of elements."""
+    return f"[...document.querySelectorAll('{selector}')].map(e => e.textContent.trim())"
+
+
+def fits(page: browser.Page) -> None:
+    """Check that only tables and code are wider than the window, and that no name is broken."""
+    assert page.run("document.documentElement.scrollWidth <= innerWidth")
+    broken = "[...document.querySelectorAll('td:first-child code')].filter(e => "
+    broken += "!e.textContent.includes(' ') && e.getClientRects().length > 1)"
+    assert page.run(f"{broken}.map(e => e.textContent)") == []
