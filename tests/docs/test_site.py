@@ -39,6 +39,16 @@ def test_every_page_is_in_the_navigation_once(tmp_path: Path) -> None:
     assert set(listed) == {page for page in pages if not page.startswith(site.FILES)}
 
 
+def test_components_are_grouped_since_two_share_a_name(tmp_path: Path) -> None:
+    site.stage(tmp_path)
+    [reference] = [entry for entry in site.navigation(tmp_path) if "Reference" in entry]
+    first, *groups = reference["Reference"][0]["Components"]
+    assert first == "components/README.md"
+    pages = {title: listed for group in groups for title, listed in group.items()}
+    assert "components/aws-file-systems-lustre.md" in pages["AWS"]
+    assert "components/gcp-lustre-lustre.md" in pages["Google Cloud"]
+
+
 def test_every_rule_alert_cause_and_machine_has_a_page() -> None:
     rows = {
         "rules": [rule.name for rule in RULES],
