@@ -35,9 +35,6 @@ from railhead.platform.gcp.model import (
     NewGpuNetworks,
 )
 
-# Filestore documentation, service tiers: from here on a capacity is of the higher range.
-_LARGE_GIB = 10240
-
 
 @dataclass(frozen=True, kw_only=True)
 class GcpInfrastructureArgs:
@@ -258,7 +255,7 @@ class GcpInfrastructure(pulumi.ComponentResource):
             attributes={"ip": made.address, "volume": SHARE},
             # Connections of a node; one alone carries less than a node may have (Filestore
             # documentation, Test instance performance).
-            mount_options=(f"nconnect={2 if storage.capacity_gib < _LARGE_GIB else 7}",),
+            mount_options=(f"nconnect={7 if storage.large else 2}",),
         )
 
     def _lustre(

@@ -18,12 +18,14 @@ from railhead.platform.gcp.model import (
     MAX_RUN_SECONDS,
     PRIVATE_GOOGLE_APIS,
     BucketStorage,
+    FilestoreStorage,
     FlexStart,
     GcpCluster,
     GcpNetwork,
     GcpNewNetwork,
     GcpPool,
     GcpStorage,
+    LustreStorage,
 )
 
 # Where a pod gets the token of its own identity. On dataplane V2 the policy judges this address and
@@ -188,9 +190,18 @@ def _nodes(pool: GcpPool, cluster: GcpCluster) -> MadeWith:
 def _storage(row: GcpStorage, cluster: GcpCluster, where: Mapping[str, str]) -> MadeWith:
     fields = ("kind", "tier", "throughput", "filesystem", "bucket")
     fixed = dict(where) | {f: getattr(row, f) for f in fields if hasattr(row, f)}
+    grows = {}
     if not isinstance(row, BucketStorage):
         fixed["zone"] = cluster.platform.zone
-    return MadeWith(fixed=fixed)
+    if isinstance(row, FilestoreStorage):
+        fixed["capacity_gib"] = "10 TiB and more" if row.large else "less than 10 TiB"
+    if isinstance(row, LustreStorage):
+        # Managed Lustre documentation, Increase the capacity.
+        grows["capacity_gib"] = row.capacity_gib
+        # Where its servers are, and stay (Service Networking API, reservedPeeringRanges); the
+        # firewall rule that lets them in would follow.
+        fixed["google_services"] = getattr(cluster.platform.network, "google_services", None)
+    return MadeWith(fixed=fixed, grows=grows)
 
 
 PLATFORM = Gcp(

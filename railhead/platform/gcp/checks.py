@@ -180,6 +180,22 @@ def _policy(path: str, pool: GcpPool) -> Iterator[Problem]:
             yield f"{path}.placement.{field}", "is the policy's own; leave it or policy out"
 
 
+def _queued_claims(path: str, pool: GcpPool) -> Iterator[Problem]:
+    """Yield queued pools whose pods claim their NICs.
+
+    GKE's autoscaler looks for room with pods of its own, made of the request's templates, and for
+    their claims, which nobody makes (GoogleCloudPlatform/cluster-autoscaler, pkg/
+    provisioningrequests/pods/pods.go; kubernetes/autoscaler, issue 10065).
+    """
+    capacity = pool.capacity
+    if pool.networking == "dranet" and isinstance(capacity, FlexStart) and capacity.queued:
+        yield (
+            f"{path}.networking",
+            "'dranet' does not go with queued flex-start: GKE finds no room for pods that claim "
+            "their NICs, so that no node would ever come; set it to 'additional-networks'",
+        )
+
+
 def _image_cache(path: str, pool: GcpPool) -> Iterator[Problem]:
     # The provider's documentation, container.NodePool: secondary_boot_disks want gcfs_config.
     if pool.image_cache is not None and not pool.image_streaming:
@@ -843,6 +859,7 @@ _POOL_CHECKS: tuple[Callable[[str, GcpPool], Iterator[Problem]], ...] = (
     _capacity,
     _reservation,
     _policy,
+    _queued_claims,
     _labels,
     _taints,
     _gke_taints,

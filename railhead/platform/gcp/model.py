@@ -263,6 +263,14 @@ class FilestoreStorage(Model):
     tier: Literal["zonal", "regional"] = "zonal"
     capacity_gib: Positive
 
+    @property
+    def large(self) -> bool:
+        """True if the capacity is of the higher range, which an instance is in for good.
+
+        Filestore documentation, service-tiers-zonal and service-tiers-regional.
+        """
+        return self.capacity_gib >= 10240
+
 
 class LustreStorage(Model):
     """A Managed Lustre file system in the cluster's zone, for ``storage_class`` of claims.

@@ -356,6 +356,12 @@ BELOW: dict[str, tuple[str, Change, str, list[dict[str, Any]]]] = {
         "fabric.sriov.vfs 1 to 8",
         [H100],
     ),
+    "a container's driver for the host's": (
+        "onprem-ib-sriov",
+        lambda raw: raw["fabric"]["network_operator"].update(ofed={}),
+        "NICs' driver (fabric.network_operator.ofed) the host's to a container's",
+        [H100],
+    ),
     "addresses of a node": (
         "onprem-roce-shared",
         lambda raw: raw["fabric"]["ipam"].update(per_node=24),
@@ -611,6 +617,19 @@ def test_growth_in_place_is_not_a_loss(stack: str, change: Change) -> None:
     if stack.startswith("gcp"):
         old["platform"]["network"]["services"] = "10.0.64.0/20"
     assert after(old, new) == ""
+
+
+def test_file_systems_of_google_keep_how_they_were_made() -> None:
+    def small(raw: dict[str, Any]) -> None:
+        raw["checkpoints"][0]["size"] = "1Ti"
+
+    for stack, change, message in (
+        ("gcp-a3-mega", storage(0, capacity_gib=5120), "capacity_gib 10 TiB and more to less than"),
+        ("gcp-a3-ultra", storage(0, capacity_gib=18000), "capacity_gib down from 36000 to 18000"),
+        ("gcp-a3-ultra", network(google_services="10.9.0.0/20"), "google_services 10.8.0.0/20 to"),
+    ):
+        with pytest.raises(RefusedError, match=message):
+            after(shipped(stack, small), shipped(stack, small, change))
 
 
 def more(raw: dict[str, Any]) -> None:

@@ -381,6 +381,17 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
     ),
     (
         ULTRA,
+        [
+            *BY_KUEUE,
+            ("pools.0.networking", "dranet"),
+            ("platform.gpu_networks", GONE),
+            ("fabric", {"kind": "gcp-rdma", "mode": "dranet", "driver": "managed"}),
+        ],
+        "pools[0].networking",
+        "'dranet' does not go with queued flex-start",
+    ),
+    (
+        ULTRA,
         [("pools.0.networking", "dranet"), ("platform.kubernetes", "1.33")],
         "platform.kubernetes",
         "it needs 1.34.1",

@@ -321,6 +321,9 @@ def test_rights_hold_what_calls_ask_beside_their_own() -> None:
     assert "route53:AssociateVPCWithHostedZone" in rights
     # What may make the cluster makes nothing in it.
     assert "container.clusterRoleBindings.create" in data("gcp.rights")["always"]
+    # The provider lists connections to read one, and deletes it before it removes the peering.
+    for right in ("deleteConnection", "get"):
+        assert f"servicenetworking.services.{right}" in data("gcp.rights")["service-access"]
 
 
 @pytest.mark.parametrize("name", ["aws.rights", "gcp.rights"])
