@@ -63,7 +63,15 @@ def anybody(statement: Mapping[str, Any]) -> bool:
     """Return whether it holds for everyone, without a condition."""
     who = statement.get("Principal")
     named = who.values() if isinstance(who, Mapping) else [who]
-    return not statement.get("Condition") and ("NotPrincipal" in statement or any(map(star, named)))
+    everyone = "NotPrincipal" in statement or any(map(star, named))
+    return everyone and not _narrows(statement.get("Condition"))
+
+
+def _narrows(condition: Any) -> bool:
+    """Return whether a condition keeps anyone out: everyone can use TLS."""
+    tests = condition.values() if isinstance(condition, Mapping) else ()
+    keys = [str(key).lower() for test in tests if isinstance(test, Mapping) for key in test]
+    return any(key != "aws:securetransport" for key in keys)
 
 
 def star(value: Any) -> bool:

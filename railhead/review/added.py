@@ -83,6 +83,32 @@ def apis(change: Change, **_: bool) -> Iterator[Judged]:
         yield Judged("ask", "jobs", text)
 
 
+def claims(change: Change, *, code: bool) -> Iterator[Judged]:
+    """Yield claims that added pods may write to, and so delete checkpoints from."""
+    if not code or change.kind != "added":
+        return
+    below = list(_mappings(change.now.get("spec")))
+    written = {row.get("name") for row in below if "mountPath" in row and not row.get("readOnly")}
+    for row in below:
+        claim = row.get("persistentVolumeClaim")
+        if isinstance(claim, Mapping) and not claim.get("readOnly") and row.get("name") in written:
+            text = f"mounts claim {claim.get('claimName')}, not read-only: what it runs can delete"
+            yield Judged("ask", "data", f"{text} every checkpoint there", "runs that resume")
+
+
+def daemons(change: Change, *, code: bool) -> Iterator[Judged]:
+    """Yield pods that an added DaemonSet puts beside those of jobs."""
+    if code and change.kind == "added":
+        requests = [
+            f"{name} {amount}"
+            for row in _mappings(change.now.get("spec"))
+            for name, amount in (row.get("requests") or {}).items()
+        ]
+        taken = short(requests) if requests else "what it finds"
+        text = f"runs on every node that it tolerates, and takes {taken} of it"
+        yield Judged("ask", "jobs", text, "jobs that need the whole of a node, and wait")
+
+
 def devices(change: Change, *, code: bool) -> Iterator[Judged]:
     """Yield devices that added pods take without a queue, and so past every quota."""
     metadata = change.now.get("metadata")
@@ -97,28 +123,38 @@ def devices(change: Change, *, code: bool) -> Iterator[Judged]:
 
 def _devices(value: Any) -> Iterator[str]:
     """Yield each amount of a device that a container below a value asks for."""
-    if isinstance(value, Mapping):
-        limits = value.get("limits")
+    for row in _mappings(value):
+        limits = row.get("limits")
         for name, amount in limits.items() if isinstance(limits, Mapping) else ():
             if "/" in name and parse(str(amount)):
                 yield f"{amount} {name}"
-        for inner in value.values():
-            yield from _devices(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _devices(inner)
 
 
-ADDED: Mapping[str, Rule] = {
-    "ClusterQueue": queues,
-    "Cohort": queues,
-    "MutatingWebhookConfiguration": webhooks,
-    "ValidatingWebhookConfiguration": webhooks,
-    "PriorityClass": priorities,
-    "StorageClass": classes,
-    "Ingress": routes,
-    "Gateway": routes,
-    "HTTPRoute": routes,
-    "APIService": apis,
-    **dict.fromkeys(WORKLOADS, devices),
+def _mappings(value: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield each mapping below a value, and the value if it is one."""
+    if isinstance(value, Mapping):
+        yield value
+    inner = value.values() if isinstance(value, Mapping) else value
+    for item in inner if isinstance(value, Mapping | list) else ():
+        yield from _mappings(item)
+
+
+ADDED: Mapping[str, tuple[Rule, ...]] = {
+    "ClusterQueue": (queues,),
+    "Cohort": (queues,),
+    "MutatingWebhookConfiguration": (webhooks,),
+    "ValidatingWebhookConfiguration": (webhooks,),
+    "PriorityClass": (priorities,),
+    "StorageClass": (classes,),
+    "Ingress": (routes,),
+    "Gateway": (routes,),
+    "HTTPRoute": (routes,),
+    "APIService": (apis,),
+    **dict.fromkeys(WORKLOADS, (devices, claims)),
+    "DaemonSet": (devices, claims, daemons),
 }
+#: Kinds that do nothing by themselves, or that the policy pack judges.
+QUIET = (
+    *("CustomResourceDefinition", "PersistentVolume", "PersistentVolumeClaim", "PodMonitor"),
+    *("ResourceFlavor", "ServiceAccount", "ServiceMonitor", "Topology", "WorkloadPriorityClass"),
+)

@@ -201,7 +201,7 @@ def _changed(old: Planned, new: Planned, after: Mapping[str, Planned]) -> Change
         for key in sorted({*old.refers, *new.refers})
         if key in old.inputs and key in new.inputs and old.refers.get(key) != new.refers.get(key)
     )
-    options = old.protect != new.protect or old.retain != new.retain or old.ignores - new.ignores
+    options = old.protect != new.protect or old.retain != new.retain or old.ignores != new.ignores
     if not (paths or references or options or lost_order(old, new, after)):
         return None
     fixed = tuple(forced(new.type, list(paths)))

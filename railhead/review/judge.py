@@ -9,7 +9,7 @@ from typing import Any
 from pulumi.runtime.rpc import UNKNOWN
 
 from railhead.review import rights
-from railhead.review.added import ADDED
+from railhead.review.added import ADDED, QUIET
 from railhead.review.compare import Change, Planned, lost_order
 from railhead.review.gone import OTHER, gone, size
 from railhead.review.judged import Judged, unjudged
@@ -72,7 +72,8 @@ def judged(
         results += _by_kind(change, kind, code=code)
     results += fields(change)
     if type_.startswith("aws:"):
-        results += [*rights.documents(change, code=code), *rights.attachments(change, code=code)]
+        for rule in (rights.documents, rights.trusts, rights.attachments):
+            results += rule(change, code=code)
         results += [*_reach(change), *_expiry(change, added)]
     if type_.startswith("gcp:") and "iAM" in type_:
         results += rights.google(change)
@@ -92,8 +93,10 @@ def _by_kind(change: Change, kind: str, *, code: bool) -> Iterator[Judged]:
     try:
         for rule in BY_KIND.get(kind, ()):
             yield from rule(change, code=code)
-        if added := ADDED.get(kind):
-            yield from added(change, code=code)
+        for rule in ADDED.get(kind, ()):
+            yield from rule(change, code=code)
+        if code and change.kind == "added" and kind not in (*BY_KIND, *ADDED, *QUIET):
+            yield Judged("ask", "jobs", f"is added, and no rule knows what a {kind} does")
     except (AttributeError, TypeError):
         inputs = {**dict(flat(change.was)), **dict(flat(change.now))}
         unknown = [path for path, value in inputs.items() if UNKNOWN in str(value)]
@@ -165,6 +168,9 @@ def _options(change: Change) -> Iterator[tuple[str, Judged]]:
             "ignores",
             Judged("refuse", "jobs", text, "who changed them by hand or by autoscaling"),
         )
+    if ignored := sorted(new.ignores - old.ignores):
+        text = f"ignores changes of {', '.join(ignored)} from now on: no edit reaches the cluster"
+        yield "ignores", Judged("ask", "file", text, "who edits it next")
 
 
 def _order(change: Change, after: Mapping[str, Planned]) -> Iterator[tuple[str, Judged]]:

@@ -169,6 +169,10 @@ def limits(change: Change, *, code: bool) -> Iterator[Judged]:
     now = (change.now.get("spec") or {}).get("hard") or {}
     if change.kind == "deleted":
         return
+    if change.kind == "added" and code and now:
+        yield Judged(
+            "ask", "quota", f"allows at most {short([f'{v} {k}' for k, v in now.items()])}"
+        )
     for key, value in was.items():
         if key not in now or less(now[key], value):
             opened = str(value) == "0" or key not in now
@@ -445,6 +449,8 @@ def charts(change: Change, *, code: bool) -> Iterator[Judged]:
     local = chart.startswith(("/", "."))
     if not now.get("version") and not local and (was.get("version") or change.kind == "added"):
         yield Judged("refuse", "jobs", "has no version: whatever is newest is installed")
+    if change.kind == "added" and code:
+        yield Judged("ask", "jobs", f"installs {chart}: nobody looked at what its templates run")
     if not (change.before and change.after):
         return
     if was.get("version") != now.get("version") and now.get("version"):

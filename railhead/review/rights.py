@@ -158,9 +158,47 @@ def documents(change: Change, *, code: bool) -> Iterator[Judged]:
                     f"no longer allows {_pairs(gone)}",
                     "what uses the role, at its next call",
                 )
+
+
+def trusts(change: Change, *, code: bool) -> Iterator[Judged]:
+    """Yield who may newly take a role; a service takes those that it needs."""
     was, now = change.was.get("assumeRolePolicy"), change.now.get("assumeRolePolicy")
-    if was is not None and now is not None and was != now:
-        yield Judged("refuse", "rights", "may be taken by others than before: compare who may")
+    if UNKNOWN in str(now):
+        if was != now and (code or change.kind != "added"):
+            yield unjudged(["assumeRolePolicy"])
+    elif now is not None and was != now:
+        yield from _taken(change, _takers(was), _takers(now), code=code)
+
+
+def _taken(
+    change: Change, was: Mapping[str, Any], now: Mapping[str, Any], *, code: bool
+) -> Iterator[Judged]:
+    gained = [who for who, when in now.items() if who not in was or was[who] != when]
+    people = [who for who in gained if not who.startswith("Service ")]
+    loose = [who for who in people if who.startswith("Federated ") and ":sub" not in str(now[who])]
+    if change.kind != "added" and gained:
+        yield Judged("refuse", "rights", f"may be taken by others than before: {short(gained)}")
+    elif change.kind != "added":
+        lost = sorted(was.keys() - now.keys())
+        yield Judged("ask", "access", f"may no longer be taken by {short(lost)}")
+    elif loose and code:
+        text = f"may be taken by everyone of {short(loose)}: add a condition on `sub`"
+        yield Judged("refuse", "rights", text)
+    elif people and code:
+        yield Judged("ask", "rights", f"may be taken by {short(people)}")
+
+
+def _takers(document: Any) -> dict[str, Any]:
+    """Return who may take a role -> under which condition."""
+    statements = document.get("Statement") if isinstance(document, Mapping) else None
+    takers = {}
+    for row in several(statements):
+        named = row.get("Principal") if row.get("Effect") == "Allow" else None
+        kinds = named if isinstance(named, Mapping) else {"": named}
+        for kind, who in kinds.items():
+            for name in several(who):
+                takers[f"{kind} {name}".strip()] = row.get("Condition")
+    return takers
 
 
 def _freed(was: Any, now: Any) -> bool:

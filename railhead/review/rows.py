@@ -133,6 +133,8 @@ _ALERT = "gcp:monitoring/alertPolicy:*"
 _BUDGET = "aws:budgets/budget:*"
 #: Fields that mark a resource, which no row means that speaks of every field.
 MARKS = ("tags", "labels", "userLabels")
+# Annotations for people and for Pulumi: controllers read others, such as networks and topology.
+_REMARK = re.compile(r"\bannotations\.([^/]*$|pulumi\.com/)")
 _ROLLS = "its nodes are replaced one after the other, with the jobs on them"
 
 ROWS: tuple[Row, ...] = (
@@ -473,7 +475,9 @@ def unread(change: Change, read: str) -> dict[str, tuple[Any, Any]]:
         for path, (was, now) in differing(change).items()
         if not any(_means(row, change, path) for row in ROWS)
         for part, before, after in parts(path, was, now)
-        if not (read and re.search(read, part)) and ".annotations." not in part
+        # An empty mapping that comes or goes says nothing.
+        if (before, after) not in (({}, None), (None, {}))
+        if not (read and re.search(read, part)) and not _REMARK.search(part)
     }
 
 

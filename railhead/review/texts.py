@@ -1,11 +1,14 @@
-"""Reads the lines that a pull request adds: keys, passwords, requirements without a version."""
+"""Reads what no plan shows: keys, loose requirements, where a state is."""
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
+from typing import Any
+
+import yaml
 
 from railhead.review.model import Finding, Place
 from railhead.review.sources import Sources
@@ -13,13 +16,18 @@ from railhead.review.sources import Sources
 # Forms that their issuers document, and PEM's header (RFC 7468).
 _FORMS = re.compile(
     r"\b(AKIA[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{36}|hf_[A-Za-z0-9]{20,}|nvapi-[\w-]{40,}"
-    r"|xox[abprs]-[\w-]{10,}|glpat-[\w-]{20})\b|-----BEGIN [A-Z ]*PRIVATE KEY-----"
+    r"|xox[abprs]-[\w-]{10,}|glpat-[\w-]{20}|github_pat_\w{22,}|AIza[\w-]{35}"
+    r"|sk-(?:proj-|ant-)?[A-Za-z0-9_-]{32,}|glsa_\w{32,}|dckr_pat_[\w-]{20,}"
+    r"|eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{10,}|hooks\.slack\.com/services/[\w/]{20,})\b"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----|client-key-data: *LS0t"
 )
 _NAMED = re.compile(
     r"""(?i)(token|passw(?:or)?d|secret|api_?key|access_?key|credential)s?['"]?\]?\s*"""
     r"""(?:,\s*['"]?value['"]?\s*)?[:=]\s*"""
     r"""(?:(['"])(?P<value>[^'"\s${}<>]{6,})\2|(?P<bare>[A-Za-z0-9+/_=]{20,})\s*$)"""
 )
+# A user with a password before a host.
+_USER = re.compile(r"://[^\s/:@'\"${}<>]+:(?P<value>[^\s/:@'\"${}<>]{6,})@")
 # Names of objects and of files, by which a secret is only referred to.
 _REFERENCE = re.compile(r"(?i)(name|ref|file|path|class|type|mode)['\"]?\s*[:=]")
 _INDEXES = ("--extra-index-url", "--index-url", "-i", "--trusted-host")
@@ -29,6 +37,15 @@ _PINNED = re.compile(r"===?\s*[\w.!+-]+(?![\w.!+*-])")
 # The hash of a file at an address (pip, "VCS support" and "Requirement Specifiers").
 _HASHED = re.compile(r"#(?:[^\s#]*&)?sha(?:256|384|512)=[0-9a-f]{64}")
 _REQUIREMENTS = "requirements*.txt"
+_KEYS = "the stack's secrets cannot be read, unless `pulumi stack change-secrets-provider` wrote it"
+# Keys of a project and of a stack's file beside its configuration (pulumi/pulumi v3.272.0,
+# sdk/go/common/workspace/project.go).
+_STATE = {
+    "backend": "the state is elsewhere: `up` creates every resource a second time",
+    "encryptedkey": _KEYS,
+    "encryptionsalt": _KEYS,
+    "secretsprovider": _KEYS,
+}
 _ASIDE = ("tests/", "docs/", "examples/")
 
 
@@ -72,9 +89,36 @@ def requirements(source: Sources) -> Iterator[Finding]:
                     )
 
 
+def projects(source: Sources) -> Iterator[Finding]:
+    """Yield each change of where a stack's state is, or of what its secrets are encrypted with."""
+    for name in source.changed:
+        if fnmatchcase(posixpath.basename(name), "Pulumi*.yaml") and not name.startswith(_ASIDE):
+            was, now = (_fields(source.text(name, head=head)) for head in (False, True))
+            for key, what in _STATE.items():
+                if was and now and was.get(key) != now.get(key):
+                    yield Finding(
+                        rule=f"project-{key}",
+                        level="refuse",
+                        loss="file",
+                        subject=f"{name}: {key}",
+                        what=what,
+                        who="who runs the next `up`",
+                        place=Place(file=name, line=1),
+                    )
+
+
+def _fields(text: str | None) -> Mapping[str, Any]:
+    try:
+        content = yaml.safe_load(text or "")
+    except (yaml.YAMLError, ValueError):
+        return {}
+    return content if isinstance(content, Mapping) else {}
+
+
 def _installed(source: Sources) -> list[str]:
     """Return the requirements of the program and of its policy pack, and all that they name."""
-    paths = [*source.root.glob(_REQUIREMENTS), *source.root.glob(f"policies/{_REQUIREMENTS}")]
+    patterns = (_REQUIREMENTS, f"policies/{_REQUIREMENTS}", "requirements/*.txt")
+    paths = [path for pattern in patterns for path in source.root.glob(pattern)]
     names = [path.relative_to(source.root).as_posix() for path in paths]
     for name in names:
         lines = (source.text(name, head=True) or "").splitlines()
@@ -108,6 +152,8 @@ def _secret(text: str, *, strict: bool) -> str:
     if match := _FORMS.search(text):
         return f"a key ({match.group()[:6]}...)"
     match = _NAMED.search(text)
+    if not strict and _USER.search(text):
+        return "a password in an address"
     if strict or match is None:
         return ""
     value = match.group("value") or match.group("bare")

@@ -185,6 +185,7 @@ def test_hardening_field_is_required(must: hardened.Must) -> None:
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 MEMBER = "gcp:storage/bucketIAMMember:BucketIAMMember"
 POLICY = "aws:s3/bucketPolicy:BucketPolicy"
+TLS = {"Condition": {"Bool": {"aws:SecureTransport": "true"}}}
 BUCKET = "aws:s3/bucket:Bucket"
 ALL = "http://acs.amazonaws.com/groups/global/AllUsers"
 GRANTED = {"accessControlPolicy": {"grants": [{"grantee": {"uri": ALL}, "permission": "READ"}]}}
@@ -206,6 +207,7 @@ ANYBODY = {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resou
         (POLICY, {"policy": json.dumps({"Statement": ANYBODY})}, "everybody"),
         (POLICY, {"policy": UNKNOWN_STRING_VALUE}, "not known"),
         *((token, {"policy": json.dumps({"Statement": ANYBODY})}, "everybody") for token in OPENED),
+        (POLICY, {"policy": json.dumps({"Statement": ANYBODY | TLS})}, "everybody"),
         (BUCKET, {"acl": "public-read"}, "acl is 'public-read', that is everybody"),
         (BUCKET, {"acl": UNKNOWN_STRING_VALUE}, "acl is not known"),
         (BUCKET, {"grants": [{"uri": ALL}]}, "grants[0].uri"),

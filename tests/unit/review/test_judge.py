@@ -375,6 +375,35 @@ def test_settings_that_lose_something_are_told() -> None:
         assert all(sentence in text for text in texts), (after, texts)
 
 
+def test_who_may_take_a_role_is_named() -> None:
+    one, two = _trust({"AWS": ["arn:a", "arn:b"]}), _trust({"AWS": "arn:a"})
+    for before, after, sentence in (
+        (two, one, "refuse rights: may be taken by others than before: AWS arn:b"),
+        (one, two, "ask access: may no longer be taken by AWS arn:b"),
+    ):
+        assert said([planned(ROLE, before)], [planned(ROLE, after)]) == [sentence]
+
+
+def test_annotations_that_controllers_read_are_told() -> None:
+    for key, sentence in (
+        ("k8s.v1.cni.cncf.io/networks", "ask jobs: spec.template.metadata.annotations.k8s.v1"),
+        ("pulumi.com/skipAwait", ""),
+        ("note", ""),
+    ):
+        old, new = (
+            {"spec": {"template": {"metadata": {"annotations": a}}}} for a in ({}, {key: "b"})
+        )
+        texts = said([planned(DEPLOYMENT, old)], [planned(DEPLOYMENT, new)])
+        assert [text.startswith(sentence) for text in texts] == [True] * bool(sentence), texts
+
+
+def test_changes_that_are_ignored_from_now_on_are_told() -> None:
+    new = planned(FSX, {}, ignores=frozenset({"storageCapacity"}))
+    assert said([planned(FSX, {})], [new]) == [
+        "ask file: ignores changes of storageCapacity from now on: no edit reaches the cluster"
+    ]
+
+
 def test_lost_options_are_told() -> None:
     before = planned(FSX, {}, protect=True, retain=True, ignores=frozenset({"tags"}))
     texts = said([before], [planned(FSX, {})])
@@ -557,6 +586,19 @@ def _quota(amount: str) -> dict[str, Any]:
     return {"metadata": {"name": "it"}, "spec": {"resourceGroups": groups}}
 
 
+def _mounting(**mount: Any) -> dict[str, Any]:
+    made = _pod(volumeMounts=[{"name": "a", "mountPath": "/a", **mount}])
+    claim = {"name": "a", "persistentVolumeClaim": {"claimName": "checkpoints"}}
+    made["spec"]["template"]["spec"]["volumes"] = [claim]
+    return made
+
+
+def _trust(principal: Any, **more: Any) -> dict[str, Any]:
+    row = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": principal, **more}
+    return {"assumeRolePolicy": {"Statement": [row]}}
+
+
+ROLE = "aws:iam/role:Role"
 HOOK = "kubernetes:admissionregistration.k8s.io/v1:MutatingWebhookConfiguration"
 PRIORITY = "kubernetes:scheduling.k8s.io/v1:PriorityClass"
 MAP = "kubernetes:core/v1:ConfigMap"
@@ -571,6 +613,30 @@ ADDED = [
     (QUEUE, _quota("99"), "refuse quota: gives out 99 nvidia.com/gpu"),
     (DEPLOYMENT, _pod(**DEVICE), "refuse quota: takes 1 nvidia.com/gpu a pod"),
     (DEPLOYMENT, _pod(), ""),
+    (DEPLOYMENT, _mounting(), "ask data: mounts claim checkpoints, not read-only"),
+    (DEPLOYMENT, _mounting(readOnly=True), ""),
+    (
+        "kubernetes:apps/v1:DaemonSet",
+        _pod(resources={"requests": {"cpu": "4"}}),
+        "ask jobs: runs on every node that it tolerates, and takes cpu 4 of it",
+    ),
+    ("kubernetes:policy/v1:PodDisruptionBudget", {"spec": {}}, "knows what a PodDisruptionBudget"),
+    ("kubernetes:core/v1:ServiceAccount", {"metadata": {}}, ""),
+    ("kubernetes:core/v1:ResourceQuota", {"spec": {"hard": {"pods": 9}}}, "allows at most 9 pods"),
+    (RELEASE, {"chart": "oci://x/descheduler", "version": "1"}, "ask jobs: installs oci://x/desch"),
+    (ROLE, _trust({"Service": "ec2.amazonaws.com"}), ""),
+    (
+        ROLE,
+        _trust({"AWS": "arn:aws:iam::9:root"}),
+        "ask rights: may be taken by AWS arn:aws:iam::9",
+    ),
+    (ROLE, _trust({"Federated": "arn:x"}), "refuse rights: may be taken by everyone of Federated"),
+    (
+        ROLE,
+        _trust({"Federated": "arn:x"}, Condition={"StringEquals": {"x:sub": "repo"}}),
+        "ask rights: may be taken by Federated arn:x",
+    ),
+    (ROLE, {"assumeRolePolicy": UNKNOWN}, "unjudged judges: could not be judged"),
 ]
 
 
@@ -580,8 +646,10 @@ def test_what_code_adds_is_judged(type_: str, inputs: dict[str, Any], expected: 
     assert any(expected in text for text in results) if expected else not results
 
 
-def test_quota_of_the_stacks_file_is_not_beside_it() -> None:
-    assert not said([], [planned(QUEUE, _quota("99"))], code=False)
+def test_what_the_stacks_file_adds_is_not_beside_it() -> None:
+    for type_, inputs, _ in ADDED:
+        if type_ not in (HOOK, PRIORITY):
+            assert not said([], [planned(type_, inputs)], code=False), (type_, inputs)
 
 
 def test_ports_that_go_open_every_port() -> None:

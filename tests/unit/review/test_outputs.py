@@ -23,7 +23,7 @@ from railhead.review.model import verdict as verdict_of
 from railhead.review.review import reaches_plans
 from railhead.review.side import Side
 from railhead.review.sources import sources
-from railhead.review.texts import requirements
+from railhead.review.texts import projects, requirements
 
 FILE = "stacks/Pulumi.a.yaml"
 
@@ -337,6 +337,7 @@ def test_requirements_that_nobody_here_installs_are_noted(repository: Path, tmp_
         ("requirements.txt", "-r wheels/pins.txt\n"),
         ("wheels/pins.txt", "boto3\n"),
         ("policies/requirements.txt", "boto3\n"),
+        ("requirements/gcp.txt", "--index-url https://packages.example.com/\n"),
         ("examples/requirements.txt", "-r pins.txt\ntorch\n"),
         ("examples/pins.txt", "torch\n"),
     ):
@@ -348,8 +349,28 @@ def test_requirements_that_nobody_here_installs_are_noted(repository: Path, tmp_
     assert [(row.subject, row.level) for row in rows] == [
         ("examples/requirements.txt: torch", "note"),
         ("policies/requirements.txt: boto3", "refuse"),
+        ("requirements/gcp.txt: --index-url https://packages.example.com/", "refuse"),
         ("wheels/pins.txt: boto3", "refuse"),
     ]
+
+
+def test_state_that_moves_is_refused(repository: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "laid"
+    folder.mkdir()
+    source = sources(repository, "HEAD", folder)
+    backend = "name: a\nbackend: {url: 's3://states'}\n"
+    for name, before, after, subjects in (
+        ("Pulumi.yaml", backend, "name: a\n", ["Pulumi.yaml: backend"]),
+        ("Pulumi.yaml", backend, f"# here\n{backend}", []),
+        (FILE, "encryptionsalt: a\n", "encryptionsalt: b\n", [f"{FILE}: encryptionsalt"]),
+        (FILE, "config: {}\n", "config: {a: b}\n", []),
+        ("tests/Pulumi.yaml", backend, "name: a\n", []),
+    ):
+        for top, text in ((source.base, before), (repository, after)):
+            (top / name).parent.mkdir(exist_ok=True)
+            (top / name).write_text(text)
+        rows = [row.subject for row in projects(replace(source)) if row.subject.startswith(name)]
+        assert rows == subjects, (name, after)
 
 
 @pytest.mark.parametrize(

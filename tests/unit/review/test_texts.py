@@ -28,6 +28,10 @@ FORM = "hf" + "_" + "a1" * 12
         ("secret_arn: arn:aws:secretsmanager:eu-west-1:123456789012:secret:a1", False),
         ('os.environ["HF_TOKEN"] = "' + "a1b2c3d4" + '"', True),
         ('{"name": "WANDB_API_KEY", "value": "' + "a1b2c3d4" + '"}', True),
+        ("uri: postgresql://mlflow:" + "hunter22@db.example.com/mlflow", True),
+        ("uri: postgresql://mlflow:${PASSWORD}@db.example.com/mlflow", False),
+        ("url: https://hooks.slack.com/services/" + "T0/B0/a1b2c3d4e5f6a7b8", True),
+        ("    client-key-data: LS0" + "tLS1CRUdJTg==", True),
         ('{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"key": "token1"}}}', False),
     ],
 )
