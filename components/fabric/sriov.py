@@ -21,6 +21,13 @@ from railhead.model.cluster import Pool
 API_VERSION = "sriovnetwork.openshift.io/v1"
 # The operator reads one configuration of this name.
 OPERATOR_CONFIG = "default"
+# Nodes that get the config daemon and the device plugin. Without a selector that is
+# ``node-role.kubernetes.io/worker: ""``, which neither kubeadm nor RKE2, K3s or a cloud puts on
+# nodes (sriov-network-operator v1.6.0, controllers/helper.go and
+# sriovnetworknodepolicy_controller.go). NVIDIA's operator labels each node that has its NICs, and
+# with ``false`` at once where it loads no driver (network-operator v26.4.1,
+# nicclusterpolicy_controller.go, handleMOFEDWaitLabelsNoConfig).
+_DRIVEN = {LABEL_MOFED_WAIT: "false"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,28 +63,14 @@ def operator_config(fabric: SriovFabric) -> dict[str, Any]:
         "logLevel": 2,
         # Its plugin writes firmware, which fails under the kernel's lockdown (Secure Boot).
         **({} if fabric.sriov.firmware else {"disablePlugins": ["mellanox"]}),
-        "configDaemonNodeSelector": _daemon_nodes(fabric),
+        "configDaemonNodeSelector": dict(_DRIVEN),
     }
-
-
-def _daemon_nodes(fabric: SriovFabric) -> dict[str, str]:
-    """Return the labels of nodes that get the config daemon and the device plugin; never empty.
-
-    An empty selector is ``node-role.kubernetes.io/worker: ""``, which neither kubeadm nor RKE2, K3s
-    or a cloud puts on nodes (sriov-network-operator v1.6.0, controllers/helper.go and
-    sriovnetworknodepolicy_controller.go). NVIDIA's operator labels each node that has its NICs, and
-    with ``false`` at once where it loads no driver (network-operator v26.4.1,
-    nicclusterpolicy_controller.go, handleMOFEDWaitLabelsNoConfig).
-    """
-    if fabric.network_operator is None:
-        return {"kubernetes.io/os": "linux"}
-    return {LABEL_MOFED_WAIT: "false"}
 
 
 def _drivers_loaded(fabric: SriovFabric) -> dict[str, str]:
     """Return the label of nodes that have the operator's driver loaded; empty with the host's."""
     operator = fabric.network_operator
-    return {LABEL_MOFED_WAIT: "false"} if operator and operator.ofed else {}
+    return dict(_DRIVEN) if operator and operator.ofed else {}
 
 
 def pool_config(pool: Pool, fabric: SriovFabric) -> dict[str, Any]:
@@ -167,13 +160,15 @@ class Sriov(pulumi.ComponentResource):
         # The operator does nothing without it (v1.6.0, sriovnetworknodepolicy_controller.go). It
         # comes last, so that nodes change once for all rails, and goes first: policies that go
         # before it take functions away by a drain, and its own end leaves such nodes cordoned.
-        made(
-            "operator-config",
-            "SriovOperatorConfig",
-            OPERATOR_CONFIG,
-            operator_config(args.fabric),
-            [*args.after, *pools, *self.policies],
-        )
+        # An operator of others has its own, of the one name that there is.
+        if args.fabric.network_operator is not None:
+            made(
+                "operator-config",
+                "SriovOperatorConfig",
+                OPERATOR_CONFIG,
+                operator_config(args.fabric),
+                [*args.after, *pools, *self.policies],
+            )
         self.register_outputs({"policies": [p.name for p in args.pools]})
 
 

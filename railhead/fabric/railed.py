@@ -29,13 +29,23 @@ from railhead.fabric.mode import (
     Hca,
     NicOperator,
     RailInterface,
-    Resource,
 )
 from railhead.fabric.site import Check, FabricSite, Network, Problem, SitePool
 from railhead.machines.machine import Machine
 
 ShortResource = Annotated[
     str, matching(r"^[a-z0-9_]+$", "a resource's name without prefix, such as 'rail_0'")
+]
+# The RDMA shared device plugin ends at any other name (v1.5.3, pkg/resources/resources_manager.go,
+# validResourceName).
+SharedResource = Annotated[
+    str,
+    matching(
+        r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9_]*[A-Za-z0-9])?$",
+        "an extended resource whose name after the slash has letters, digits and underscores, such "
+        "as 'rdma/rdma_shared_device_a'",
+        longest=316,
+    ),
 ]
 NodeName = Annotated[
     str,
@@ -281,24 +291,29 @@ class RailedFabric(BaseFabric):
         return self.pods_per_node or most
 
     def taken_down_for(self, most_gpus: int) -> dict[str, Any]:
-        """Return what nv-ipam cuts the nodes' parts by.
+        """Return who loads the NICs' driver, and what nv-ipam cuts the nodes' parts by.
+
+        A container's first start unloads the host's driver below every pod, on all nodes at once
+        (doca-driver-build, entrypoint/internal/driver/driver.go: Load; the operator's DaemonSet).
 
         A changed size or subnet makes it drop every part and cut new ones, by sorted names, while
         pods still hold addresses of the old ones: two pods then have one address
         (nvidia-k8s-ipam v0.4.0, pkg/ipam-controller/allocator, checkAllocation).
         """
-        if not isinstance(self.ipam, NvIpam):
-            return {}
-        return {
-            "fabric.ipam.pool": self.ipam.pool,
-            "addresses of a node on each rail (fabric.ipam.per_node)": self.ipam.part(
-                self.pods_at_once(most_gpus)
-            ),
-        } | {
-            f"subnet of rail {rail.name}": f"{rail.subnet}{' by a router' * bool(rail.gateway)}"
-            for rail in self.lanes
-            if rail.subnet is not None
-        }
+        result: dict[str, Any] = {}
+        if (operator := self.network_operator) is not None:
+            driver = "a container's" if operator.ofed else "the host's"
+            result["NICs' driver (fabric.network_operator.ofed)"] = driver
+        if isinstance(self.ipam, NvIpam):
+            part = self.ipam.part(self.pods_at_once(most_gpus))
+            result["fabric.ipam.pool"] = self.ipam.pool
+            result["addresses of a node on each rail (fabric.ipam.per_node)"] = part
+            result |= {
+                f"subnet of rail {rail.name}": f"{rail.subnet}{' by a router' * bool(rail.gateway)}"
+                for rail in self.lanes
+                if rail.subnet is not None
+            }
+        return result
 
     def checks(self) -> tuple[Check, ...]:
         """Return the checks of rails and addresses."""
@@ -510,7 +525,7 @@ class SharedDevices(RailedFabric):
     differ from ``hcas``.
     """
 
-    resource: Resource = "rdma/rdma_shared_device_a"
+    resource: SharedResource = "rdma/rdma_shared_device_a"
     shares: Positive = 63
     hcas: tuple[Hca, ...] | None = Field(default=None, min_length=1)
     hcas_by_machine: dict[str, tuple[Hca, ...]] = Field(default_factory=dict)
@@ -605,3 +620,15 @@ class RailDevices(RailedFabric):
     def device_names(self, device: DeviceResource) -> tuple[str, ...]:  # noqa: ARG002 - one a rail
         """Return one resource per rail."""
         return tuple(f"{DEVICE_PREFIX}/{rail.short_resource}" for rail in self.rails)
+
+    def checks(self) -> tuple[Check, ...]:
+        """Return the checks, one of which is that each rail has a resource of its own."""
+        return (*super().checks(), self._apart)
+
+    def _apart(self, _: FabricSite) -> Iterator[Problem]:
+        """Yield a problem if two rails share a resource: a pod requests it once for both."""
+        taken: dict[str, str] = {}
+        for path, rail in each(self.rails, "fabric.rails"):
+            name = known(getattr, rail, "short_resource", None)
+            if name is not None and taken.setdefault(name, path) != path:
+                yield f"{path}.resource", f"{name!r} is of {taken[name]} already"

@@ -281,6 +281,9 @@ def releases(cluster: ExistingCluster) -> dict[str, str]:
         for kind in combination.addon(name).crds:
             brings[kind.partition(".")[2].partition("/")[0]] = name
     network = getattr(cluster.fabric, "network_operator", None)
+    if network is not None and "sriov" in cluster.fabric.row.operators:
+        for kind in combination.parts["sriov-network-operator"].crds:
+            brings[kind.partition(".")[2].partition("/")[0]] = "its SR-IOV operator"
     if any(part is not None and part.nfd == "operator" for part in (cluster.gpu_operator, network)):
         brings[_NFD_GROUP] = "node-feature-discovery"
     return brings

@@ -38,7 +38,7 @@ from railhead.resolve.namespaces import nccl_profile
 from railhead.resolve.wiring import wiring
 from tests import crds
 from tests.components.fabrics import Case, cluster, every, recorded
-from tests.components.recording import stack_cluster
+from tests.components.recording import run_stack, stack_cluster
 from tests.kueues import kueues
 
 NODES = {
@@ -134,24 +134,16 @@ class TestDrivers:
         made = sriov.node_policy(of.pools[0], of.fabric.rails[0], of.fabric)
         assert made["nodeSelector"] == {"railhead.dev/pool": "gpu"}
 
-    @pytest.mark.parametrize(
-        ("operator", "labels"),
-        [
-            ({"ofed": {}}, {"network.nvidia.com/operator.mofed.wait": "false"}),
-            ({}, {"network.nvidia.com/operator.mofed.wait": "false"}),
-            (None, {"kubernetes.io/os": "linux"}),
-        ],
-        ids=["its-driver", "hosts-driver", "clusters-operator"],
-    )
-    def test_config_daemon_lands_on_nodes_without_a_role(
-        self, operator: dict[str, Any] | None, labels: dict[str, str]
-    ) -> None:
+    def test_config_daemon_lands_on_nodes_without_a_role(self) -> None:
         """An empty selector means the role worker, which kubeadm, RKE2 and K3s never set."""
         spoilt = raw("sriov-roce-roce-existing")
-        spoilt["fabric"]["network_operator"] = operator
-        of = parse(spoilt, where="a case")
-        assert isinstance(of.fabric, SriovRoceFabric)
-        assert sriov.operator_config(of.fabric)["configDaemonNodeSelector"] == labels
+        for operator in ({"ofed": {}}, {}):
+            spoilt["fabric"]["network_operator"] = operator
+            of = parse(spoilt, where="a case")
+            assert isinstance(of.fabric, SriovRoceFabric)
+            assert sriov.operator_config(of.fabric)["configDaemonNodeSelector"] == {
+                "network.nvidia.com/operator.mofed.wait": "false"
+            }, operator
 
     def test_virtual_functions_wait_for_the_operators_own_driver(self) -> None:
         of = stack("sriov-roce-roce-existing")
@@ -184,6 +176,15 @@ class TestDrivers:
         pools = {pool.urn for pool in recording.kind("SriovNetworkPoolConfig")}
         assert policies | pools <= recording.before(config.urn)
         assert all(config.urn not in recording.before(urn) for urn in policies)
+
+    @pytest.mark.slow
+    def test_operator_of_others_keeps_its_configuration(self, tmp_path: Path) -> None:
+        """Leave the one of the name alone, without which that operator would do nothing."""
+        spoilt = raw("sriov-roce-roce-existing")
+        del spoilt["fabric"]["network_operator"]
+        recording = run_stack("lab", tmp_path, cluster=spoilt)
+        assert recording.kind("SriovNetworkNodePolicy")
+        assert not recording.kind("SriovOperatorConfig")
 
     def test_functions_that_are_there_and_firmware_that_is_locked(self) -> None:
         spoilt = raw("sriov-roce-roce-existing")

@@ -118,6 +118,15 @@ ONE: list[tuple[str, str, Any, str, str]] = [
     ),
     ("efa", "fabric.nccl_net", "IBext_v10", "fabric.nccl_net", "has a network of its own"),
     ("sriov-ib", "fabric.nccl_net", "Socket", "fabric.nccl_net", "such as 'IBext_v10'"),
+    # Names of resources.
+    (
+        "rdma-shared",
+        "fabric.resource",
+        "rdma/shared-ib",
+        "fabric.resource",
+        "letters, digits and underscores",
+    ),
+    ("sriov-ib", "fabric.rails[1].resource", "rail_0", "fabric.rails[1].resource", "of fabric.r"),
     # Ranges.
     (
         "sriov-roce",

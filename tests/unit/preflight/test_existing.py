@@ -295,6 +295,7 @@ def test_operators_and_modules_of_others_fail(
     reader: Kubernetes, kube: KubeClient, raw: Raw
 ) -> None:
     """Last: the server keeps a definition for a while."""
+    assert "sriovnetwork.openshift.io" in checks.releases(parsed(raw))
     definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     for body in crds.operators("nvidia.com", "nfd.k8s-sigs.io"):
         if body["spec"]["names"]["kind"] == "ClusterPolicy":
