@@ -4,25 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pulumi
 from pulumi_aws import eks
 
 from railhead.components.aws.identity import PodRole, PodRoleArgs, policy
 from railhead.platform.aws import facts as catalogue
-from railhead.platform.aws.model import Bucket, S3Access
+from railhead.platform.aws.model import S3Access
+from railhead.platform.aws.rights import statements
 
 # What pods run as that say nothing of it, as those of the published runtimes do.
 SERVICE_ACCOUNT = "default"
-_READ = ("s3:GetObject",)
-# A large object goes up in parts, and what was begun is taken back.
-_WRITE = (
-    "s3:PutObject",
-    "s3:DeleteObject",
-    "s3:AbortMultipartUpload",
-    "s3:ListMultipartUploadParts",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,38 +34,6 @@ class JobAccessArgs:
     region: str
     access: S3Access
     after: Sequence[pulumi.Resource] = ()
-
-
-def statements(access: S3Access, partition: str) -> list[dict[str, Any]]:
-    """Return the statements of a namespace's policy: its buckets, below their prefixes.
-
-    Actions and condition keys as the Service Authorization Reference lists them for S3 and KMS.
-    """
-    return [item for bucket in access.buckets for item in _bucket(bucket, f"arn:{partition}:s3:::")]
-
-
-def _bucket(bucket: Bucket, prefix: str) -> list[dict[str, Any]]:
-    arn = f"{prefix}{bucket.name}"
-    listing: dict[str, Any] = {"Effect": "Allow", "Action": ["s3:ListBucket"], "Resource": arn}
-    if bucket.prefix:
-        listing["Condition"] = {"StringLike": {"s3:prefix": [f"{bucket.prefix}*"]}}
-    results = [
-        listing,
-        {
-            "Effect": "Allow",
-            "Action": [*_READ, *(_WRITE if bucket.write else ())],
-            "Resource": f"{arn}/{bucket.prefix}*",
-        },
-    ]
-    if bucket.kms_key is not None:
-        results.append(
-            {
-                "Effect": "Allow",
-                "Action": ["kms:Decrypt", *(["kms:GenerateDataKey"] if bucket.write else [])],
-                "Resource": bucket.kms_key,
-            }
-        )
-    return results
 
 
 class JobAccess(pulumi.ComponentResource):

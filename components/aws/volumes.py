@@ -11,6 +11,7 @@ import pulumi_kubernetes as kubernetes
 from railhead.base.names import physical_name
 from railhead.components.aws.file_systems import Elastic, Lustre
 from railhead.model.cluster import CheckpointConfig
+from railhead.platform.aws.facts import EFS_BASE
 
 LUSTRE_DRIVER = "fsx.csi.aws.com"
 EFS_DRIVER = "efs.csi.aws.com"
@@ -112,7 +113,7 @@ class Volumes(pulumi.ComponentResource):
                 "provisioningMode": "efs-ap",
                 "fileSystemId": system.file_system.id,
                 "directoryPerms": "700",
-                "basePath": "/claims",
+                "basePath": EFS_BASE,
                 "subPathPattern": "${.PVC.namespace}/${.PVC.name}",
                 "ensureUniqueDirectory": "true",
             },

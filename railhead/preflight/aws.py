@@ -262,7 +262,9 @@ def networks(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
         addresses = len(aws.require("ec2:DescribeAddresses")["Addresses"])
         yield _room(aws, _ADDRESSES, gateways, addresses, "addresses")
     there = aws.require("ec2:DescribeNetworkInterfaces")["NetworkInterfaces"]
-    yield _room(aws, _INTERFACES, interfaces(cluster), len(there), "interfaces")
+    for zone, need in interfaces(cluster).items():
+        used = sum(row.get("AvailabilityZone") == zone for row in there)
+        yield _room(aws, _INTERFACES, need, used, f"interfaces in {zone}")
 
 
 def zones(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:

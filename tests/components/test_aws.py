@@ -23,7 +23,6 @@ from railhead.catalog.versions import AWS_DRANET, EFA_DEVICE_PLUGIN
 from railhead.components import arguments
 from railhead.components.aws import build
 from railhead.components.aws.eks_cluster import kubeconfig
-from railhead.components.aws.job_access import statements
 from railhead.components.aws.network import subnet_blocks
 from railhead.components.aws.node_pools import network_interfaces
 from railhead.components.aws.reservation import checked
@@ -45,6 +44,7 @@ from railhead.platform.aws.model import (
     S3Access,
 )
 from railhead.platform.aws.reserved import mismatch
+from railhead.platform.aws.rights import statements
 from railhead.platform.aws.template import node_setup
 from railhead.platform.aws.user_data import NodeSetup, user_data
 from tests.components.recording import (

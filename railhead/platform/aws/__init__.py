@@ -143,7 +143,11 @@ def _storage(row: LustreFileSystem | ElasticFileSystem, cluster: AwsCluster) -> 
     if isinstance(row, ElasticFileSystem):
         return MadeWith(fixed=of_all)
     zone = row.availability_zone
-    metadata = row.metadata.iops if isinstance(row.metadata, ProvisionedMetadata) else 0
+    # FSx goes back to automatic mode where that gives no fewer (FSx user guide,
+    # switch-provisioning-mode).
+    metadata = facts.lustre_metadata(row.capacity_gib)
+    if isinstance(row.metadata, ProvisionedMetadata):
+        metadata = row.metadata.iops
     return MadeWith(
         fixed=of_all
         | {"availability_zone": zone, "subnet": _subnet(zone, cluster), "efa": row.efa}

@@ -17,6 +17,7 @@ from railhead.machines import MACHINES
 from railhead.machines.machine import Machine
 from railhead.model.gpu import GpuOperatorConfig
 from railhead.platform.aws import facts as aws
+from railhead.platform.aws import rights
 from railhead.platform.aws.model import (
     AwsCluster,
     AwsPool,
@@ -27,6 +28,7 @@ from railhead.platform.aws.model import (
     NewNetwork,
     NewPlacementGroup,
     OnDemand,
+    PrivateEndpoint,
     ProvisionedMetadata,
     Reservation,
     ReservationGroup,
@@ -88,6 +90,8 @@ def doubts(cluster: AwsCluster, now: datetime) -> Iterator[Problem]:
     yield from _closest_layer(cluster)
     yield from _supported(cluster, now)
     yield from _quotas(cluster)
+    yield from _rules(cluster)
+    yield from _lustre_offered(cluster)
     yield from _services(cluster)
     if (region := cluster.platform.region) not in aws.REGIONS:
         yield (
@@ -128,18 +132,70 @@ def _quotas(cluster: AwsCluster) -> Iterator[Problem]:
                 f"{pool.nodes}: a node group has {aws.GROUP_NODES} at most, unless the account's "
                 "quota `Nodes per managed node group` was raised",
             )
-    if (count := interfaces(cluster)) > aws.INTERFACES:
+    for zone, count in interfaces(cluster).items():
+        if count > aws.INTERFACES:
+            yield (
+                "pools",
+                f"nodes in {zone} have {count} network interfaces, and a zone gives an account "
+                f"{aws.INTERFACES}, unless its quota `Network interfaces per Region` was raised",
+            )
+    gib = sum(row.capacity_gib for _, row in _lustres(cluster))
+    if gib > aws.LUSTRE_ACCOUNT_GIB:
         yield (
-            "pools",
-            f"their nodes have {count} network interfaces, and a region gives an account "
-            f"{aws.INTERFACES}, unless its quota `Network interfaces per Region` was raised",
+            "platform.storage",
+            f"file systems of Lustre have {gib} GiB together, and a region gives an account "
+            f"{aws.LUSTRE_ACCOUNT_GIB}, unless its quota `Lustre Persistent 2 file storage "
+            "capacity` was raised",
         )
 
 
-def interfaces(cluster: AwsCluster) -> int:
-    """Return the network interfaces of all nodes with GPUs."""
-    machines = [(pool.nodes, MACHINES[pool.instance_type]) for pool in cluster.pools]
-    return sum(nodes * (len(row.host_nics) + len(row.nics)) for nodes, row in machines)
+def interfaces(cluster: AwsCluster) -> dict[str, int]:
+    """Return zone -> the network interfaces of all nodes with GPUs there."""
+    counts: dict[str, int] = {}
+    for pool in cluster.pools:
+        row = MACHINES[pool.instance_type]
+        own = pool.nodes * (len(row.host_nics) + len(row.nics))
+        counts[pool.availability_zone] = counts.get(pool.availability_zone, 0) + own
+    return counts
+
+
+def _rules(cluster: AwsCluster) -> Iterator[Problem]:
+    """Yield more networks than the cluster's security group has rules for.
+
+    EKS' own rule is one of them, and each Lustre file system has one a range of ports.
+    """
+    endpoint = cluster.platform.endpoint
+    if not isinstance(endpoint, PrivateEndpoint):
+        return
+    others = 1 + len(aws.LUSTRE_PORTS) * sum(1 for _ in _lustres(cluster))
+    if (count := len(endpoint.from_cidrs)) + others > aws.GROUP_RULES:
+        yield (
+            "platform.endpoint.from_cidrs",
+            f"{count} networks and {others} rules more are in the cluster's security group, which "
+            f"takes {aws.GROUP_RULES}, unless the account's quota `Inbound or outbound rules per "
+            "security group` was raised: put neighbours together",
+        )
+
+
+def _lustre_offered(cluster: AwsCluster) -> Iterator[Problem]:
+    """Yield file systems that FSx does not offer where they are to be, as far as its guide says."""
+    for path, row in _lustres(cluster):
+        zone = row.availability_zone
+        local = aws.is_local_zone(zone)
+        place = zone.rpartition("-")[0] if local else cluster.platform.region
+        plain = row.throughput <= aws.LUSTRE_PLAIN_THROUGHPUT and not row.efa
+        if place in aws.LUSTRE_NOWHERE or (local and place not in aws.LUSTRE_PLAIN):
+            yield (
+                f"{path}.availability_zone",
+                f"FSx' guide lists no file system of this kind (Persistent 2) in {place!r}: `up` "
+                "would end there, unless FSx has it by now; otherwise take `kind: efs`",
+            )
+        elif place in aws.LUSTRE_PLAIN and not plain:
+            yield (
+                path,
+                f"FSx' guide lists for {place!r} no EFA and at most {aws.LUSTRE_PLAIN_THROUGHPUT} "
+                "MB/s for each TiB: `up` would end there, unless FSx has more by now",
+            )
 
 
 def _services(cluster: AwsCluster) -> Iterator[Problem]:
@@ -514,11 +570,11 @@ def _block_nodes(path: str, pool: AwsPool) -> Iterator[Problem]:
 
 def _ultraserver(path: str, pool: AwsPool) -> Iterator[Problem]:
     sizes = aws.ULTRASERVER_NODES.get(pool.instance_type)
-    if sizes and pool.nodes % sizes[0]:
+    if sizes and pool.nodes not in sizes:
         yield (
             f"{path}.nodes",
-            f"{pool.nodes} is no number of UltraServers, which are {' or '.join(map(str, sizes))} "
-            f"of {pool.instance_type!r} each",
+            f"{pool.nodes} is no UltraServer, which is {' or '.join(map(str, sizes))} of "
+            f"{pool.instance_type!r}, and a block of its own: write a pool for each",
         )
 
 
@@ -676,6 +732,23 @@ def _claims(cluster: AwsCluster) -> Iterator[Problem]:
             yield f"{path}.storage_class", f"{wanted!r} is no name of platform.storage{listed}"
 
 
+def _claim_paths(cluster: AwsCluster) -> Iterator[Problem]:
+    """Yield claims on EFS whose directory would have a longer path than its driver takes."""
+    kinds = knowing(cluster.platform.storage, "", lambda row: (row.name, row.kind))
+    elastic = {name for _, _, (name, kind) in kinds if kind == "efs"}
+    claims = knowing(
+        cluster.checkpoints, "checkpoints", lambda c: (c.storage_class, c.namespace, c.claim_name)
+    )
+    for path, _, (wanted, namespace, claim) in claims:
+        length = len(f"{aws.EFS_BASE}/{namespace}/{claim}-") + aws.UUID
+        if wanted in elastic and length > aws.EFS_PATH:
+            yield (
+                f"{path}.name",
+                f"{claim!r} in {namespace!r} would have a directory on EFS of {length} characters, "
+                f"and EFS' driver takes {aws.EFS_PATH}: shorten one of the two names",
+            )
+
+
 def _claim_sizes(cluster: AwsCluster) -> Iterator[Problem]:
     systems = knowing(
         [row for _, row in _lustres(cluster)], "", lambda row: (row.name, row.capacity_gib)
@@ -712,6 +785,14 @@ def _metadata(path: str, row: LustreFileSystem) -> Iterator[Problem]:
         yield (
             f"{path}.metadata.iops",
             f"{iops} is not allowed; allowed: {allowed}, or a multiple of {step} up to {most}",
+        )
+    elif iops < (included := aws.lustre_metadata(row.capacity_gib)):
+        # terraform-provider-aws, issue 44432: FSx asks for them before the size that brings them.
+        yield (
+            f"{path}.metadata.iops",
+            f"{iops} is less than the {included} that {row.capacity_gib} GiB bring by themselves, "
+            f"and FSx refuses the size without them: write {included} or more, or `kind: "
+            "automatic`",
         )
 
 
@@ -777,6 +858,19 @@ def _s3_access(cluster: AwsCluster) -> Iterator[Problem]:
 def _s3_twice(cluster: AwsCluster) -> Iterator[Problem]:
     for path, row in each(cluster.platform.s3_access, "platform.s3_access"):
         yield from taken(row.buckets, f"{path}.buckets", lambda b: (f"{b.name}/{b.prefix}",))
+
+
+def _s3_size(cluster: AwsCluster) -> Iterator[Problem]:
+    partition = aws.partition(cluster.platform.region)
+    rows = cluster.platform.s3_access
+    sizes = knowing(rows, "platform.s3_access", lambda row: rights.size(row, partition))
+    for path, row, size in sizes:
+        if size > aws.ROLE_POLICIES:
+            yield (
+                f"{path}.buckets",
+                f"{len(row.buckets)} of them make a policy of {size} characters, and IAM takes "
+                f"{aws.ROLE_POLICIES} of a role: name fewer buckets, or part them among namespaces",
+            )
 
 
 def _s3_reached(cluster: AwsCluster) -> Iterator[Problem]:
@@ -874,6 +968,7 @@ _CHECKS: tuple[Callable[[AwsCluster], Iterator[Problem]], ...] = (
     _images,
     _s3_access,
     _s3_twice,
+    _s3_size,
     _s3_reached,
     _image_caches,
     _gpu_operator,
@@ -881,6 +976,7 @@ _CHECKS: tuple[Callable[[AwsCluster], Iterator[Problem]], ...] = (
     _network_layers,
     _storage,
     _claims,
+    _claim_paths,
     _claim_sizes,
     _pools,
 )

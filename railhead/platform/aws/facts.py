@@ -138,7 +138,8 @@ EFA_HUGEPAGES_2MIB = 5128
 
 # Sold in no other way (EC2 user guide, Capacity Blocks for ML; P6e-GB200 UltraServers).
 CAPACITY_BLOCK_ONLY = frozenset({"p6e-gb200.36xlarge"})
-# EKS user guide, ml-eks-nvidia-ultraserver: u-p6e-gb200x36 is 9 machines, u-p6e-gb200x72 is 18.
+# EKS user guide, ml-eks-nvidia-ultraserver: u-p6e-gb200x36 is 9 machines, u-p6e-gb200x72 is 18;
+# "each UltraServer corresponds to one Capacity Block" (EC2 user guide, capacity-blocks-how).
 ULTRASERVER_NODES: Mapping[str, tuple[int, ...]] = MappingProxyType({"p6e-gb200.36xlarge": (9, 18)})
 # EC2 user guide, Capacity Blocks for ML: up to 182 days, up to 64 instances.
 CAPACITY_BLOCK_DAYS = 182
@@ -146,10 +147,14 @@ CAPACITY_BLOCK_NODES = 64
 # EKS API reference, NodegroupUpdateConfig: maxUnavailable.
 UPDATE_NODES = 100
 # What an account has at first, and may ask to be raised: nodes of a managed node group (EKS user
-# guide, service-quotas), network interfaces in a region, of which a P5 node has 33 (EKS best
-# practices, known limits and service quotas: L-DF5E4CA3).
+# guide, service-quotas); network interfaces in a zone, of which a P5 node has 33: the quota is a
+# region's, and "enforced per Availability Zone"; rules of a security group in each direction (VPC
+# user guide, amazon-vpc-limits: L-DF5E4CA3, L-0EA8095F); GiB of all Persistent 2 file systems of a
+# region (FSx user guide, limits).
 GROUP_NODES = 450
 INTERFACES = 5000
+GROUP_RULES = 60
+LUSTRE_ACCOUNT_GIB = 100800
 
 # --- FSx for Lustre, deployment type PERSISTENT_2 on SSD ------------------------------------------
 # FSx API reference, CreateFileSystemLustreConfiguration: PerUnitStorageThroughput.
@@ -165,6 +170,25 @@ LUSTRE_EFA_STEP_GIB: Mapping[int, int] = MappingProxyType(
 LUSTRE_METADATA_IOPS = (1500, 3000, 6000, 12000)
 LUSTRE_METADATA_STEP = 12000
 LUSTRE_METADATA_MOST = 192000
+# FSx user guide, performance: (GiB from which on, metadata IOPS that the size brings by itself);
+# from `LUSTRE_METADATA_LARGE` GiB on a step for each 24000.
+LUSTRE_METADATA_INCLUDED = ((12000, 12000), (4800, 6000), (2400, 3000), (0, 1500))
+LUSTRE_METADATA_LARGE, LUSTRE_METADATA_STEP_GIB = 48000, 24000
+# FSx user guide, using-fsx-lustre (deployment type availability): regions without Persistent 2;
+# regions and Local Zones that have it with 125 and 250 MB/s for each TiB alone, and without EFA.
+LUSTRE_NOWHERE = frozenset(
+    """
+    af-south-1 ap-south-2 ap-southeast-3 ap-southeast-4 eu-central-2 eu-south-1 eu-south-2
+    eu-west-3 me-central-1 me-south-1 sa-east-1 us-gov-east-1 us-gov-west-1
+    """.split()
+)
+LUSTRE_PLAIN = frozenset(
+    """
+    ap-east-2 ap-southeast-5 ap-southeast-7 ca-west-1 il-central-1 mx-central-1
+    us-east-1-atl us-east-1-dfw us-west-2-phx
+    """.split()
+)
+LUSTRE_PLAIN_THROUGHPUT = 250
 # "2.15 ... is recommended for all new file systems" (same page).
 LUSTRE_VERSION = "2.15"
 # FSx user guide, file system access control: Lustre's own port, and those of its servers.
@@ -192,15 +216,19 @@ LUSTRE_MANY_CPUS = 64
 LUSTRE_EFA_RESULT = "/run/railhead/lustre-efa"
 # EFS user guide, mount targets.
 NFS_PORT = 2049
+# Where each claim on EFS has its directory, below which its driver adds a UUID of 36 characters,
+# and takes no longer path (aws-efs-csi-driver v3.4.0, controller.go, validatePathRequirements).
+EFS_BASE = "/claims"
+EFS_PATH, UUID = 100, 36
 
 # --- Images of EKS' own ---------------------------------------------------------------------------
-# EKS user guide, add-ons-images: one account for most regions, and these. Not ap-east-2, whose row
-# there names another region's host.
+# EKS user guide, add-ons-images: one account for most regions, and these.
 EKS_REGISTRY = "602401143452"
 EKS_REGISTRIES: Mapping[str, str] = MappingProxyType(
     {
         "af-south-1": "877085696533",
         "ap-east-1": "800184023465",
+        "ap-east-2": "533267051163",
         "ap-south-2": "900889452093",
         "ap-southeast-3": "296578399912",
         "ap-southeast-4": "491585149902",
@@ -216,6 +244,7 @@ EKS_REGISTRIES: Mapping[str, str] = MappingProxyType(
         "il-central-1": "066635153087",
         "me-central-1": "759879836304",
         "me-south-1": "558608220178",
+        "mx-central-1": "730335286997",
         "us-gov-east-1": "151742754352",
         "us-gov-west-1": "013241004608",
     }
@@ -281,6 +310,7 @@ STANDARD_SUPPORT_ENDS: Mapping[str, date] = MappingProxyType(
         "1.33": date(2026, 7, 29),
         "1.34": date(2026, 12, 2),
         "1.35": date(2027, 3, 27),
+        "1.36": date(2027, 8, 2),
     }
 )
 
@@ -302,6 +332,8 @@ LAUNCH_TEMPLATE_NAME = 128
 PLACEMENT_GROUP_NAME = 255
 SECURITY_GROUP_NAME = 255
 ROLE_NAME = 64
+# IAM user guide, quotas: all policies of a role's own together, without their white space.
+ROLE_POLICIES = 10240
 CREATION_TOKEN = 64
 # What `alias/` leaves.
 KEY_ALIAS = 250
@@ -323,6 +355,18 @@ def is_local_zone(zone: str) -> bool:
     (True, False)
     """
     return re.search(r"-\d-[a-z]{3}-\d[a-z]$", zone) is not None
+
+
+def lustre_metadata(gib: int) -> int:
+    """Return the metadata IOPS that a Lustre file system of a size has in automatic mode.
+
+    >>> lustre_metadata(1200), lustre_metadata(38400), lustre_metadata(57600)
+    (1500, 12000, 24000)
+    """
+    if gib >= LUSTRE_METADATA_LARGE:
+        steps = gib // LUSTRE_METADATA_STEP_GIB
+        return min(steps * LUSTRE_METADATA_STEP, LUSTRE_METADATA_MOST)
+    return next(iops for least, iops in LUSTRE_METADATA_INCLUDED if gib >= least)
 
 
 #: What ECR pulls each registry's images from (ECR API reference, CreatePullThroughCacheRule), and

@@ -50,7 +50,7 @@ Region = Annotated[str, _text(r"[a-z]{2}(-[a-z]+)+-\d", "a region, such as 'us-e
 Zone = Annotated[
     str, _text(r"[a-z]{2}(-[a-z]+)+-\d[a-z]", "an availability zone, such as 'us-east-2a'")
 ]
-# Local Zones as well, in which there may be nodes and nothing else.
+# Local Zones as well, in which there may be nodes and, in some, Lustre, but nothing else.
 NodeZone = Annotated[
     str,
     _text(
@@ -220,7 +220,7 @@ class LustreFileSystem(Model):
 
     kind: Literal["lustre"]
     name: Name
-    availability_zone: Zone
+    availability_zone: NodeZone
     # FSx API reference, CreateFileSystem: StorageCapacity.
     capacity_gib: Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)]
     throughput: Annotated[int, Field(strict=True), AfterValidator(_throughput)]

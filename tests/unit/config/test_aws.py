@@ -192,9 +192,9 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
     ),
     (
         BLOCK,
-        lambda raw: raw["pools"][0].update(instance_type="p6e-gb200.36xlarge"),
-        "pools[0].nodes: 4 is no number of UltraServers, which are 9 or 18 of "
-        "'p6e-gb200.36xlarge' each",
+        lambda raw: raw["pools"][0].update(instance_type="p6e-gb200.36xlarge", nodes=27),
+        "pools[0].nodes: 27 is no UltraServer, which is 9 or 18 of 'p6e-gb200.36xlarge', and a "
+        "block of its own: write a pool for each",
     ),
     (
         PROD,
@@ -474,6 +474,25 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
     ),
     (
         PROD,
+        put(PLATFORM, "storage", 0, "capacity_gib", value=57600),
+        "platform.storage[0].metadata.iops: 12000 is less than the 24000 that 57600 GiB bring by "
+        "themselves, and FSx refuses the size without them: write 24000 or more, or `kind: "
+        "automatic`",
+    ),
+    (
+        PROD,
+        lambda raw: raw["checkpoints"][1].update(claim="x" * 47),
+        f"checkpoints[1].name: '{'x' * 47}' in 'training' would have a directory on EFS of 101 "
+        "characters, and EFS' driver takes 100: shorten one of the two names",
+    ),
+    (
+        PROD,
+        put(PLATFORM, "s3_access", 0, "buckets", value=[{"name": f"b{n:062}"} for n in range(38)]),
+        "platform.s3_access[0].buckets: 38 of them make a policy of 10412 characters, and IAM "
+        "takes 10240 of a role: name fewer buckets, or part them among namespaces",
+    ),
+    (
+        PROD,
         put(*POOL, "instance_type", value="p4d.24xlarge"),
         "platform.storage[0].efa: no pool's instance type mounts Lustre over EFA; those that do: "
         f"{', '.join(lustre_efa_types())}",
@@ -668,12 +687,12 @@ def test_p6_is_packed_by_its_closest_layer() -> None:
     ("nodes", "doubts"),
     [
         (151, []),
-        (152, ["pools: their nodes have 5016 network interfaces, and a region gives"]),
+        (152, ["pools: nodes in us-east-2a have 5016 network interfaces, and a zone gives"]),
         (451, ["pools[0].nodes: 451: a node group has 450 at most, unless", "pools: "]),
     ],
 )
 def test_what_an_account_has_at_first_is_doubted(nodes: int, doubts: list[str]) -> None:
-    """EKS: 450 nodes a group; VPC: 5000 interfaces a region, of which a P5 node has 33."""
+    """EKS: 450 nodes a group; VPC: 5000 interfaces a zone, of which a P5 node has 33."""
 
     def many(raw: Any) -> None:
         raw["pools"][0]["nodes"] = nodes
@@ -687,6 +706,77 @@ def test_what_an_account_has_at_first_is_doubted(nodes: int, doubts: list[str]) 
 
     texts = doubted(many)
     assert all(text.startswith(start) for text, start in zip(texts, doubts, strict=True))
+
+
+def test_two_zones_have_the_interfaces_of_both() -> None:
+    """VPC user guide, amazon-vpc-limits: the quota is enforced in each Availability Zone."""
+
+    def two(raw: Any) -> None:
+        burst = {**raw["pools"][0], "name": "burst", "node_selector": {"railhead.dev/pool": "b"}}
+        burst |= {"availability_zone": "us-east-2b", "purchase": {"kind": "on-demand"}}
+        raw["pools"].append(burst)
+        for row in raw["pools"]:
+            row["nodes"] = 100
+        raw["queues"][0]["pools"].append("burst")
+
+    assert doubted(two) == []
+
+
+def test_more_than_quotas_of_storage_and_rules_is_doubted() -> None:
+    (doubt,) = doubted(
+        lambda raw: raw["platform"]["storage"][0].update(
+            capacity_gib=115200, metadata={"kind": "automatic"}
+        )
+    )
+    assert "platform.storage: file systems of Lustre have 115200 GiB together" in doubt
+    networks = [f"10.0.{n}.0/24" for n in range(58)]
+    (doubt,) = doubted(put(PLATFORM, "endpoint", "from_cidrs", value=networks))
+    assert "from_cidrs: 58 networks and 3 rules more are in the cluster's security" in doubt
+    assert doubted(put(PLATFORM, "endpoint", "from_cidrs", value=networks[1:])) == []
+
+
+def test_lustre_is_doubted_where_fsx_lists_none() -> None:
+    """FSx user guide, using-fsx-lustre: Deployment type availability."""
+    plain = {"efa": False, "throughput": 250}
+    for region, changes, says in (
+        ("us-west-2", {}, None),
+        ("eu-west-3", plain, "storage[0].availability_zone: FSx' guide lists no file system of"),
+        ("ca-west-1", plain, None),
+        ("ca-west-1", {"efa": True}, "storage[0]: FSx' guide lists for 'ca-west-1' no EFA and at"),
+        ("ca-west-1", {**plain, "throughput": 500}, "most 250 MB/s for each TiB"),
+    ):
+
+        def edit(raw: Any, region: str = region, changes: dict[str, Any] = changes) -> None:
+            moved("us-east-2", region)(raw)
+            raw["platform"]["storage"][0].update(
+                capacity_gib=38400, metadata={"kind": "automatic"}, **changes
+            )
+            raw["topology"] = ["kubernetes.io/hostname"]
+
+        texts = [text for text in doubted(edit) if "FSx" in text]
+        assert (len(texts) == 1 and says in texts[0]) if says else not texts, (region, texts)
+
+
+def test_lustre_may_be_in_a_local_zone_that_has_it() -> None:
+    """FSx user guide, using-fsx-lustre: Atlanta, Dallas and Phoenix have it without EFA."""
+    for zone, offered in (("us-east-1-dfw-2a", True), ("us-east-1-bos-1a", False)):
+
+        def edit(raw: Any, zone: str = zone) -> None:
+            moved("us-east-2", "us-east-1")(raw)
+            raw["platform"]["network"] = {
+                "kind": "existing",
+                "vpc_id": "vpc-0a1b2c3d4e5f60718",
+                "private_subnets": {
+                    place: f"subnet-0a1b2c3d4e5f6071{n}"
+                    for n, place in enumerate(("us-east-1a", "us-east-1b", zone))
+                },
+            }
+            raw["pools"][0]["availability_zone"] = zone
+            raw["pools"][0]["purchase"]["availability_zone"] = zone
+            raw["platform"]["storage"][0].update(availability_zone=zone, efa=False)
+
+        texts = doubted(edit)
+        assert ("lists no file system" in str(texts)) is not offered, texts
 
 
 def test_network_that_services_may_hide_is_doubted() -> None:

@@ -268,12 +268,6 @@ BELOW: dict[str, tuple[str, Change, str, list[dict[str, Any]]]] = {
         "throughput 250 to 500",
         [],
     ),
-    "fewer operations": (
-        "aws-p5-prod",
-        lambda raw: raw["platform"]["storage"][0]["metadata"].update(iops=6000),
-        "metadata.iops down from 12000 to 6000",
-        [],
-    ),
     "another tier": (
         "gcp-a3-mega",
         storage(0, tier="regional"),
@@ -607,7 +601,8 @@ def test_newer_kubernetes_replaces_nodes_but_not_the_cluster() -> None:
 @pytest.mark.parametrize(
     ("stack", "change"),
     [
-        ("aws-p5-prod", storage(0, capacity_gib=57600)),
+        ("aws-p5-prod", storage(0, capacity_gib=57600, metadata={"kind": "automatic"})),
+        ("aws-p5-prod", storage(0, metadata={"kind": "automatic"})),
         ("aws-p5-prod", network(availability_zones=[f"us-east-2{z}" for z in "abcd"])),
         ("gcp-a3-mega", network(nodes="10.0.0.0/19", services="10.0.64.0/20")),
     ],
@@ -617,6 +612,14 @@ def test_growth_in_place_is_not_a_loss(stack: str, change: Change) -> None:
     if stack.startswith("gcp"):
         old["platform"]["network"]["services"] = "10.0.64.0/20"
     assert after(old, new) == ""
+
+
+def test_fewer_operations_of_lustre_are_stopped() -> None:
+    """FSx user guide, switch-provisioning-mode: no fewer, not by automatic mode either."""
+    more = storage(0, metadata={"kind": "provisioned", "iops": 24000})
+    for fewer in ({"kind": "automatic"}, {"kind": "provisioned", "iops": 12000}):
+        with pytest.raises(RefusedError, match=r"metadata\.iops down from 24000 to 12000"):
+            after(shipped("aws-p5-prod", more), shipped("aws-p5-prod", storage(0, metadata=fewer)))
 
 
 def test_file_systems_of_google_keep_how_they_were_made() -> None:

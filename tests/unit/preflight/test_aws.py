@@ -321,7 +321,11 @@ CASES = [
     ),
     Case("networks", "EC2-VPC Elastic IPs: 2 addresses, 0 in use, 3", answers=quota(L_0263D0A3=2)),
     Case("networks", "VPCs per Region: 1 VPCs, 2 in use", answers=quota(L_F678F1CE=1)),
-    Case("networks", "per Region: 100 interfaces, 0 in use", answers=quota(L_DF5E4CA3=100)),
+    Case(
+        "networks",
+        "per Region: 100 interfaces in us-east-2a, 0 in use",
+        answers=quota(L_DF5E4CA3=100),
+    ),
     Case(
         "zones",
         "p6-b300.48xlarge is not offered in us-east-2a, but in no zone",
@@ -479,6 +483,21 @@ def test_a_condition_that_is_not_known_is_no_refusal(reader: Aws) -> None:
     [finding] = checks.permissions(reader, cluster(fitted(section(PROD))))
     assert finding.passed is None
     assert "iam:PassRole: its policies ask for iam:PassedToService" in finding.text
+
+
+def test_interfaces_of_other_zones_take_no_room(
+    reader: Aws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """VPC user guide, amazon-vpc-limits: the quota is enforced in each Availability Zone."""
+    require = reader.require
+    there = {"NetworkInterfaces": [{"AvailabilityZone": f"{REGION}b"}] * 5000}
+
+    def answer(call: str, **asked: Any) -> Any:
+        return there if call == "ec2:DescribeNetworkInterfaces" else require(call, **asked)
+
+    monkeypatch.setattr(reader, "require", answer)
+    [*_, finding] = checks.networks(reader, cluster(fitted(section(PROD))))
+    assert finding.passed, finding.text
 
 
 #: Row -> the calls that its checks made.
