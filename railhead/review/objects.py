@@ -22,7 +22,10 @@ from railhead.review.rows import flat, less, prefix, several, short
 _LEVELS = ("privileged", "baseline", "restricted")
 _ENFORCE = "pod-security.kubernetes.io/enforce"
 _SECRET = re.compile(r"(TOKEN|PASSWORD|PASSWD|SECRET|API_?KEY|ACCESS_?KEY|CREDENTIAL)", re.I)
-_FABRIC = ("NCCL_", "FI_", "UCX_", "OMPI_", "GLOO_", "RDMAV_", "LD_LIBRARY_PATH", "LD_PRELOAD")
+_FABRIC = (
+    *("NCCL_", "TORCH_NCCL_", "NVSHMEM_", "FI_", "UCX_", "OMPI_", "GLOO_", "RDMAV_", "CUDA_"),
+    *("LD_LIBRARY_PATH", "LD_PRELOAD"),
+)
 
 
 def network_policies(change: Change, *, code: bool) -> Iterator[Judged]:

@@ -13,6 +13,9 @@ from railhead.review.rows import less, more, parts, short
 
 _PAID = ("capacity-block", "reservation", "reservation-group")
 _TAKEN_BACK = ("flex-start", "spot")
+_THERE = "every job, while GPUs are away"
+_STOPPED = "running jobs are stopped for others by another rule"
+_RUNS = "who runs on what others want"
 _UNPROVEN = "nodes need not prove it any more: jobs run where the fabric is slow or lost"
 
 
@@ -164,6 +167,92 @@ SETTINGS: tuple[Setting, ...] = (
         "nobody, until it would have warned",
     ),
     Setting("gpu_operator.mig", _other, "ask", "jobs", "GPUs are partitioned: {was} -> {now}"),
+    *(
+        Setting(
+            f"gpu_operator.{field}", _swapped, "ask", "jobs", f"{what}: {{was}} -> {{now}}", _THERE
+        )
+        for field, what in (
+            ("driver", "another one loads the driver"),
+            ("toolkit", "another one brings the container toolkit"),
+            ("gpudirect", "NICs reach the memory of GPUs otherwise"),
+            ("allocation", "GPUs are handed out otherwise"),
+        )
+    ),
+    Setting(
+        "gpu_operator.driver_version",
+        lambda was, now: now is not None and now != was,
+        "ask",
+        "jobs",
+        "the driver is replaced on every node: {was} -> {now}",
+        _THERE,
+    ),
+    Setting(
+        "ready_timeout_seconds",
+        less,
+        "ask",
+        "jobs",
+        "a gang of which a pod is not ready after {now} s goes back to wait, not after {was} s",
+        "whose image is large, or whose volume mounts slowly",
+    ),
+    Setting(
+        "requeue.recovery_seconds",
+        lambda _, now: now == 0,
+        "ask",
+        "quota",
+        "a gang that lacks a pod keeps its quota for ever",
+        "everyone who waits behind it",
+    ),
+    Setting(
+        "requeue.recovery_seconds",
+        _sooner,
+        "ask",
+        "jobs",
+        "a gang that lacks a pod for {now} s loses its place: restarts take that long",
+        "long runs",
+    ),
+    Setting(
+        "teams*.preemption.*", _swapped, "ask", "quota", f"{_STOPPED}: {{was}} -> {{now}}", _RUNS
+    ),
+    Setting(
+        "teams*.order",
+        _swapped,
+        "ask",
+        "quota",
+        "jobs start in another order ({was} -> {now}): a strict queue waits for its first",
+        "the team",
+    ),
+    Setting("teams*.weight", less, "ask", "quota", "gets less of what is unused: {was} -> {now}"),
+    Setting("teams*.shares*.borrow", _sooner, "ask", "quota", "may borrow {now} nodes, not {was}"),
+    Setting("teams*.shares*.lend", _sooner, "ask", "quota", "lends {now} nodes, not {was}"),
+    Setting("fair.sharing", _swapped, "ask", "quota", f"{_STOPPED}: {{was}} -> {{now}}", _RUNS),
+    Setting("default_queue", _off, "ask", "jobs", "jobs that name no queue are not admitted"),
+    Setting("pod_groups", _off, "ask", "jobs", "pods without a job are not admitted any more"),
+    Setting(
+        "network_policy.ingress_namespaces",
+        lambda was, now: bool(set(now or ()) - set(was or ())),
+        "ask",
+        "network",
+        "pods of other namespaces reach every port of jobs: {was} -> {now}",
+    ),
+    Setting(
+        "access.exec",
+        lambda was, now: was == "nobody" or now == "researchers",
+        "ask",
+        "rights",
+        "more people open shells in jobs: {now} in place of {was}",
+    ),
+    *(
+        Setting(path, more, "ask", "guards", "alerts come later: {was} -> {now}", "slow runs")
+        for path in ("watching.checkpoint_minutes", "watching.off_fabric_megabytes")
+    ),
+    Setting(
+        "watching.checkpoints",
+        _off,
+        "ask",
+        "guards",
+        "nothing measures how old the newest checkpoint of a run is",
+        "nobody, until a run has to resume",
+    ),
 )
 
 

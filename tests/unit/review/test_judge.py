@@ -117,6 +117,7 @@ CHANGES = [
     (DEPLOYMENT, _pod(), _pod(image="r.example.com/a:main"), "whose tag moves"),
     (DEPLOYMENT, _pod(), _pod(image="r.example.com/a:1.1"), "note jobs: runs"),
     (DEPLOYMENT, _pod(), _pod(image="other.example.com/a:1.0"), "another registry"),
+    (DEPLOYMENT, _pod(), _pod(env=[{"name": "CUDA_LAUNCH_BLOCKING", "value": "1"}]), "ask network"),
     (DEPLOYMENT, _pod(), _pod(env=[{"name": "HF_TOKEN", "value": "hf_x"}]), "in plain text"),
     (
         DEPLOYMENT,
@@ -347,6 +348,9 @@ def test_settings_that_lose_something_are_told() -> None:
     def pool(**more: Any) -> dict[str, Any]:
         return {"pools": [{"name": "p", **more}]}
 
+    def team(**more: Any) -> dict[str, Any]:
+        return {"teams": [{"name": "vision", **more}]}
+
     bought = {"kind": "capacity-block", "id": "cr-1"}
     for before, after, sentence in (
         (claim(), claim(days=2, keep=1, delete=True), "ask data: deletes checkpoints every night"),
@@ -369,6 +373,44 @@ def test_settings_that_lose_something_are_told() -> None:
         (pool(purchase=bought), pool(purchase=None), "refuse capacity: the capacity-block"),
         (pool(purchase=bought), pool(purchase={**bought, "id": "cr-2"}), "ask capacity: cr-1"),
         (pool(purchase=bought), {"pools": []}, ""),
+        (
+            {"gpu_operator": {"driver_version": "580.1"}},
+            {"gpu_operator": {"driver_version": "580.2"}},
+            "ask jobs: the driver is replaced on every node: 580.1 -> 580.2",
+        ),
+        ({"ready_timeout_seconds": 1800}, {"ready_timeout_seconds": 60}, "ask jobs: a gang of wh"),
+        ({"ready_timeout_seconds": 60}, {"ready_timeout_seconds": 1800}, ""),
+        (
+            {"requeue": {"recovery_seconds": 900}},
+            {"requeue": {"recovery_seconds": 0}},
+            "ask quota: a gang that lacks a pod keeps its quota for ever",
+        ),
+        (
+            {"requeue": {"recovery_seconds": None}},
+            {"requeue": {"recovery_seconds": 30}},
+            "ask jobs: a gang that lacks a pod for 30 s loses its place",
+        ),
+        (
+            team(preemption={"within": "never"}),
+            team(preemption={"within": "lower"}),
+            "ask quota: r",
+        ),
+        (team(shares=[{"borrow": None}]), team(shares=[{"borrow": 2}]), "ask quota: may borrow 2"),
+        (team(shares=[{"borrow": 2}]), team(shares=[{"borrow": None}]), ""),
+        (team(weight=2), team(weight=0), "ask quota: gets less of what is unused"),
+        (
+            {"network_policy": {"ingress_namespaces": []}},
+            {"network_policy": {"ingress_namespaces": ["tools"]}},
+            "ask network: pods of other namespaces reach every port of jobs",
+        ),
+        ({"access": {"exec": "leads"}}, {"access": {"exec": "researchers"}}, "ask rights: more p"),
+        ({"access": {"exec": "leads"}}, {"access": {"exec": "nobody"}}, ""),
+        ({"gpu_operator": None}, {"gpu_operator": {"driver": "operator"}}, ""),
+        (
+            {"watching": {"checkpoint_minutes": 60}},
+            {"watching": {"checkpoint_minutes": 600}},
+            "ask guards: alerts come later: 60 -> 600",
+        ),
     ):
         texts = [f"{r.level} {r.loss}: {r.what}" for _, r in settings(before, after)]
         assert len(texts) == bool(sentence), (after, texts)
@@ -376,10 +418,10 @@ def test_settings_that_lose_something_are_told() -> None:
 
 
 def test_who_may_take_a_role_is_named() -> None:
-    one, two = _trust({"AWS": ["arn:a", "arn:b"]}), _trust({"AWS": "arn:a"})
+    wider, narrower = _trust({"AWS": ["arn:a", "arn:b"]}), _trust({"AWS": "arn:a"})
     for before, after, sentence in (
-        (two, one, "refuse rights: may be taken by others than before: AWS arn:b"),
-        (one, two, "ask access: may no longer be taken by AWS arn:b"),
+        (narrower, wider, "refuse rights: may be taken by others than before: AWS arn:b"),
+        (wider, narrower, "ask access: may no longer be taken by AWS arn:b"),
     ):
         assert said([planned(ROLE, before)], [planned(ROLE, after)]) == [sentence]
 
