@@ -37,6 +37,8 @@ FOLDERS = {
     "railhead-accept": ("distributions/accept", "base.txt"),
     "railhead-lab": ("distributions/lab", "lab.txt"),
 }
+#: Of the plugin's folder, in which the engine makes an environment where it runs in a checkout.
+PLUGIN = ("PulumiPlugin.yaml", "__main__.py")
 #: Of every file in an archive: hatch's own, for the same reason.
 EPOCH = 1580601600
 _PIN = re.compile(r"^([A-Za-z0-9_.-]+)==([^\s;\\]+)", re.MULTILINE)
@@ -51,8 +53,7 @@ def main() -> int:
     if arguments.version != __version__:
         print(
             f"error: the sources are version {__version__}, not {arguments.version!r}\n"
-            "  fix: set it in railhead/base/version.py, the pins of pyproject.toml's and "
-            "plugin/requirements.txt",
+            "  fix: set it in railhead/base/version.py and the pins of pyproject.toml's",
             file=sys.stderr,
         )
         return 3
@@ -98,8 +99,8 @@ def build(into: Path, *, umask: int, zone: str) -> None:
         run(".", "tools/site.py", "--into", site)
         archive(into / names["site"], _contents(Path(site, __version__)), __version__)
     # The engine unpacks a plugin into a folder of its own.
-    plugin = _contents(REPO / "plugin") | _pins("plugin", into)
-    archive(into / names["plugin"], plugin, "")
+    plugin = {name: (REPO / "plugin" / name).read_bytes() for name in PLUGIN}
+    archive(into / names["plugin"], plugin | _pins("plugin", into), "")
     rules = {name: text.encode() for name, text in pack("railhead", "venv").items()}
     archive(into / names["policies"], rules | _pins("policies", into), "railhead-policies")
     pins.write(into)
