@@ -50,7 +50,7 @@ def judges(source: Sources, *, allowed: bool) -> Judges:
     changed = []
     for name in source.changed:
         what = next((what for pattern, what in JUDGES if fnmatchcase(name, pattern)), "")
-        if what and _differs(source, name):
+        if what and differs(source, name):
             changed.append(f"{name}: {what}")
     return Judges(
         commit=source.tip,
@@ -73,7 +73,7 @@ def digest(checkout: Path) -> str:
     return total.hexdigest()
 
 
-def _differs(source: Sources, name: str) -> bool:
+def differs(source: Sources, name: str) -> bool:
     """Return whether more than comments and docstrings of a file differ."""
     before, after = source.text(name, head=False), source.text(name, head=True)
     if before is None or after is None:

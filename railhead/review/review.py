@@ -20,7 +20,7 @@ from railhead.model.removals import RemovalConfig
 from railhead.review import place
 from railhead.review.compare import Change, Planned, compare, resources
 from railhead.review.judge import judged
-from railhead.review.judges import judges
+from railhead.review.judges import differs, judges
 from railhead.review.model import (
     Finding,
     Judges,
@@ -44,6 +44,11 @@ _ELSEWHERE = (
     *(".ci/", ".github/", ".gitlab/", "railhead/accept/", "railhead/cli/", "railhead/diagnose/"),
     *("railhead/drift/", "railhead/evidence/", "railhead/launch/", "railhead/lab/"),
     *("railhead/nccl/", "railhead/review/", "railhead/twin/"),
+)
+#: Of those, what launches jobs and looks at them.
+_ON_MACHINES = tuple(
+    f"railhead/{name}/"
+    for name in ("accept", "cli", "diagnose", "drift", "evidence", "launch", "nccl")
 )
 _CODE = (".py", ".yaml", ".yml", ".json", ".toml")
 _WHO: dict[str, str] = {
@@ -87,6 +92,7 @@ def review(
         stacks.append(stack)
         findings += of_stack
     findings += [*_gone_files(source), *secrets(source), *requirements(source), *projects(source)]
+    findings += _unplanned(source)
     if options.unjudged:
         findings = [
             f.model_copy(update={"level": "ask"}) if f.level == "unjudged" else f for f in findings
@@ -199,6 +205,22 @@ def _gone_files(source: Sources) -> Iterator[Finding]:
                 subject=name,
                 what="the stack's file is removed: nobody can update or destroy its cluster",
                 who="who has to upgrade it or pays for it",
+            )
+
+
+def _unplanned(source: Sources) -> Iterator[Finding]:
+    """Yield changed code that runs beside the program, which no plan shows."""
+    for name in source.changed:
+        if name.startswith(_ON_MACHINES) and name.endswith(_CODE) and differs(source, name):
+            hunks = source.hunks(name)
+            yield Finding(
+                rule="code-unplanned",
+                level="ask",
+                loss="jobs",
+                subject=name,
+                what=f"runs on users' machines, and no plan shows what it does{_says(hunks)}",
+                who="who launches or diagnoses a job next",
+                place=Place(file=name, line=hunks[0].line) if hunks else None,
             )
 
 

@@ -354,6 +354,23 @@ def test_requirements_that_nobody_here_installs_are_noted(repository: Path, tmp_
     ]
 
 
+def test_code_that_no_plan_runs_is_asked_about(repository: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "laid"
+    folder.mkdir()
+    source = sources(repository, "HEAD", folder)
+    for name, before, after, sentence in (
+        ("railhead/launch/a.py", "a = 1\n", "a = 2\n", "what it does (`a = 2`)"),
+        ("railhead/launch/b.py", "a = 1\n", "a = 1  # b\n", ""),
+        ("components/c.py", "a = 1\n", "a = 2\n", ""),
+    ):
+        for top, text in ((source.base, before), (repository, after)):
+            (top / name).parent.mkdir(parents=True, exist_ok=True)
+            (top / name).write_text(text)
+        rows = [row.what for row in reviewing._unplanned(replace(source)) if row.subject == name]
+        assert len(rows) == bool(sentence), name
+        assert all(sentence in text for text in rows), rows
+
+
 def test_state_that_moves_is_refused(repository: Path, tmp_path: Path) -> None:
     folder = tmp_path / "laid"
     folder.mkdir()
