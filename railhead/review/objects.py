@@ -443,6 +443,10 @@ _WEAKER = re.compile(
 )
 
 
+# Of those, switches that loosen where they are on.
+_LOOSENS = re.compile(r"insecure|privileged|hostnetwork|skip|disable", re.I)
+
+
 def charts(change: Change, *, code: bool) -> Iterator[Judged]:
     """Yield what changes in a Helm release: its chart, its version, its values."""
     was, now = change.was, change.now
@@ -508,9 +512,16 @@ def _value(path: str, was: Any, now: Any, *, code: bool) -> Judged:
         return Judged("refuse" if code else "ask", "jobs", f"{text}: it is switched off")
     if isinstance(was, list) and any(item not in several(now) for item in was):
         return Judged("ask", "jobs", f"{text}: something is no longer there")
-    if _WEAKER.search(path):
+    if _WEAKER.search(path) and not _stronger(path, now):
         return Judged("refuse" if code else "ask", "guards", text)
     return Judged("ask" if code else "note", "jobs", text)
+
+
+def _stronger(path: str, now: Any) -> bool:
+    """Return whether a switch of a chart's security is set to the side that refuses more."""
+    if isinstance(now, bool):
+        return now is not bool(_LOOSENS.search(path))
+    return bool(now == "Fail")
 
 
 def config_maps(change: Change, *, code: bool) -> Iterator[Judged]:

@@ -446,6 +446,21 @@ def test_changes_that_are_ignored_from_now_on_are_told() -> None:
     ]
 
 
+def test_switches_of_charts_are_refused_where_they_loosen() -> None:
+    for path, was, now, level in (
+        ("webhook.failurePolicy", "Fail", "Ignore", "refuse"),
+        ("webhook.failurePolicy", "Ignore", "Fail", "ask"),
+        ("server.tls", True, False, "refuse"),
+        ("server.tls", False, True, "ask"),
+        ("server.insecure", False, True, "refuse"),
+        ("server.insecure", True, False, "ask"),
+        ("server.hostNetwork", None, True, "refuse"),
+    ):
+        old, new = ({"version": "1", "values": {path: value}} for value in (was, now))
+        (text,) = said([planned(RELEASE, old)], [planned(RELEASE, new)])
+        assert text.startswith(level), (path, was, now, text)
+
+
 def test_lost_options_are_told() -> None:
     before = planned(FSX, {}, protect=True, retain=True, ignores=frozenset({"tags"}))
     texts = said([before], [planned(FSX, {})])
