@@ -30,7 +30,7 @@ def new(
         typer.Option(
             "--platform",
             metavar="PLATFORM",
-            help="Where the cluster is: aws, azure, gcp, lab or metal.",
+            help="Where the cluster is: aws, azure, gcp, lab, metal or oke.",
         ),
     ] = None,
     stack: Annotated[

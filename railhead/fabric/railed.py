@@ -437,7 +437,7 @@ class RailedFabric(BaseFabric):
         """Yield a problem if the MTU is larger than a provider's own interfaces allow."""
         for pool in site.pools:
             most = pool.machine.rail_mtu
-            if most is not None and (self.node_mtu or 0) > most:
+            if self.rails and most is not None and (self.node_mtu or 0) > most:
                 yield (
                     "fabric.mtu",
                     f"{self.node_mtu} is more than the {most} of the interfaces of "

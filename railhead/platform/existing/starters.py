@@ -1,8 +1,9 @@
-"""First stacks on clusters that are there already: metal, and AKS."""
+"""First stacks on clusters that are there already: metal, AKS and OKE."""
 
 from __future__ import annotations
 
-from railhead.machines import MACHINES
+from railhead.base.errors import InputError
+from railhead.machines import MACHINES, Machine
 from railhead.platform.starter import (
     COMMENTS,
     Answers,
@@ -15,6 +16,28 @@ from railhead.platform.starter import (
 )
 
 _IMAGE = "nvcr.io/nvidia/pytorch:26.03-py3"
+
+
+def _row(answers: Answers, provider: str) -> Machine:
+    """Return the machine of the answers.
+
+    Raises:
+        InputError: it is no machine of a cluster that is there, or another provider's.
+    """
+    row = MACHINES[machine(answers, "existing")]
+    if row.provider != provider:
+        own = (name for name, other in MACHINES.items() if other.provider == provider)
+        raise InputError(
+            f"machine: {row.name!r} is of {row.provider!r}; of {provider!r} are: "
+            f"{', '.join(sorted(own))}",
+            remedy="give one of these, or another --platform",
+        )
+    return row
+
+
+def _hcas(row: Machine) -> dict[str, list[str]]:
+    """Return names for RDMA devices that the catalogue has no names for."""
+    return {} if row.hcas else {"hcas": [f"mlx5_{rail}" for rail in range(len(row.nics))]}
 
 
 def _common(answers: Answers) -> Section:
@@ -38,7 +61,7 @@ def _common(answers: Answers) -> Section:
         "pools": [
             {
                 "name": "gpu",
-                "instance_type": machine(answers, "existing"),
+                "instance_type": answers["machine"],
                 "nodes": count(answers),
                 "node_selector": {"railhead.dev/pool": "gpu"},
             }
@@ -47,22 +70,25 @@ def _common(answers: Answers) -> Section:
 
 
 def _metal(answers: Answers) -> Section:
-    common = _common(answers)
-    row = MACHINES[answers["machine"]]
+    common, row = _common(answers), _row(answers, "metal")
     common["pools"][0]["schedulable"] = {
         "cpu": row.schedulable_vcpus,
         "memory_gib": row.schedulable_memory_gib,
     }
     return {
         **common,
-        "gpu_operator": {"driver": "operator", "gpudirect": "dma-buf"},
+        "gpu_operator": {
+            "driver": "operator",
+            "gpudirect": "dma-buf",
+            **({"compute_domains": True} if row.spans_nodes else {}),
+        },
         "fabric": {
             "kind": "roce",
             "mode": "rdma-shared",
             "mtu": 9000,
             "cluster_ranges": ["10.10.0.0/16", "10.20.0.0/16", "10.30.0.0/16"],
             "network_operator": {"ofed": {"upgrade": "manual"}, "nfd": "operator"},
-            "hcas": [f"mlx5_{rail}" for rail in range(8)],
+            **_hcas(row),
             "ipam": {"kind": "nv-ipam", "pool": "block"},
             "rails": [
                 {
@@ -71,7 +97,7 @@ def _metal(answers: Answers) -> Section:
                     "subnet": f"192.168.{4 * rail}.0/22",
                     "range_end": f"192.168.{4 * rail + 3}.191",
                 }
-                for rail in range(8)
+                for rail in range(len(row.nics))
             ],
         },
         **training("gpu", answers, _IMAGE, "nfs", "10Ti"),
@@ -79,6 +105,7 @@ def _metal(answers: Answers) -> Section:
 
 
 def _azure(answers: Answers) -> Section:
+    row = _row(answers, "azure")
     return {
         **_common(answers),
         # AKS labels no racks.
@@ -90,7 +117,32 @@ def _azure(answers: Answers) -> Section:
             "mode": "rdma-shared",
             "cluster_ranges": ["10.224.0.0/12", "10.0.0.0/16"],
             "network_operator": {"ofed": {"upgrade": "manual"}, "nfd": "operator"},
-            "hcas": [f"mlx5_{rail}" for rail in range(8)],
+            **_hcas(row),
+        },
+        **training("gpu", answers, _IMAGE, "nfs", "10Ti"),
+    }
+
+
+def _oke(answers: Answers) -> Section:
+    _row(answers, "oci")
+    common = _common(answers)
+    # GPU nodes have a taint by default (oci-hpc-oke 61d210a, docs/running-ib-write-bw-test.md).
+    common["pools"][0]["tolerations"] = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+    return {
+        **common,
+        # As Oracle's labeler puts them on nodes.
+        "topology": [
+            "oci.oraclecloud.com/rdma.hpc_island_id",
+            "oci.oraclecloud.com/rdma.network_block_id",
+            "oci.oraclecloud.com/rdma.local_block_id",
+            "kubernetes.io/hostname",
+        ],
+        # Oracle's add-ons bring GPUs and Node Feature Discovery.
+        "fabric": {
+            "kind": "roce",
+            "mode": "rdma-shared",
+            "host_network": True,
+            "network_operator": {"nfd": "existing"},
         },
         **training("gpu", answers, _IMAGE, "nfs", "10Ti"),
     }
@@ -148,6 +200,27 @@ STARTERS = (
         comments={
             **COMMENTS,
             "fabric": "The stack brings the topology that the hypervisor hides from NCCL.",
+        },
+    ),
+    Starter(
+        name="oke",
+        kind="existing",
+        extra="deploy",
+        questions=(
+            *_SITE,
+            asked("machine", "shape of the GPU nodes", "BM.GPU.H100.8"),
+            asked("nodes", "how many of them", "2"),
+            *_NFS,
+        ),
+        section=_oke,
+        notes=(
+            "Bare-metal shapes on OKE, by Oracle's Terraform stack without virtual functions: jobs",
+            "use the nodes' network. docs/existing-clusters.md says what that stack must have set.",
+            "It holds no secret: the kubeconfig is named, its content enters no state.",
+        ),
+        comments={
+            **COMMENTS,
+            "fabric": "With virtual functions: mode provider-native (docs/fabric.md).",
         },
     ),
 )

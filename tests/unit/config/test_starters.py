@@ -13,6 +13,7 @@ from railhead.machines import GKE_MACHINES, MACHINES
 from railhead.platform.aws.facts import CAPACITY_BLOCK_ONLY
 from railhead.platform.registry import PLATFORMS, platform_of
 from railhead.platform.starter import starters
+from railhead.resolve.wiring import wiring
 
 # The A4X is refused, by name: docs/gcp.md says what it lacks.
 _A4X = "a4x-highgpu-4g"
@@ -70,3 +71,24 @@ def test_a_machine_of_capacity_blocks_has_no_first_stack() -> None:
     for machine in CAPACITY_BLOCK_ONLY:
         with pytest.raises(InputError, match="capacity blocks alone"):
             aws(machine)
+
+
+def test_a_first_stack_on_a_cluster_that_is_there_is_correct() -> None:
+    """Doubt none, on each of the provider's machines; another's are refused."""
+    now = datetime(2026, 11, 26, tzinfo=UTC)
+    for name, provider in (("metal", "metal"), ("azure", "azure"), ("oke", "oci")):
+        starter = starters(PLATFORMS)[name]
+        answers = {"name": "first"}
+        for question in starter.questions:
+            answers[question.key] = question.default(answers)
+        for row in MACHINES.values():
+            given = answers | {"machine": row.name}
+            if row.provider == provider:
+                cluster = config.parse(starter.section(given), where=row.name)
+                assert list(platform_of(cluster).doubts(cluster, now)) == [], row.name
+                assert wiring(cluster).environment["NCCL_IB_HCA"] == (
+                    f"={','.join(row.hcas or cluster.fabric.nccl_hcas(row))}"
+                ), row.name
+            elif "existing" in row.platforms:
+                with pytest.raises(InputError, match=f"is of '{row.provider}'"):
+                    starter.section(given)
