@@ -52,6 +52,8 @@ _STANDARD_TYPES = ("im", "is", *(f"{family}{n}" for family in "acdhimrtz" for n 
 _NO_CONTROL_PLANE = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
 # The same page: addresses that a subnet of the control plane should have free.
 _CONTROL_PLANE_ADDRESSES = 16
+# EKS user guide, cluster-endpoint: what a VPC must have on, and the CLI's options for it.
+_DNS = {"EnableDnsSupport": "enable-dns-support", "EnableDnsHostnames": "enable-dns-hostnames"}
 # EKS's name of an image's kind in its public parameters (EKS user guide, retrieve-ami-id).
 _IMAGE = "/aws/service/eks/optimized-ami/{minor}/amazon-linux-2023/{cpu}/{kind}/{release}"
 _CPU = {"amd64": "x86_64", "arm64": "arm64"}
@@ -399,6 +401,7 @@ def subnets(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
     network = cluster.platform.network
     if not isinstance(network, ExistingNetwork):
         return
+    yield from _resolves(aws, network.vpc_id)
     for zone, subnet in network.private_subnets.items():
         answer = aws.ask("ec2:DescribeSubnets", SubnetIds=[subnet])
         if answer is None:
@@ -427,6 +430,21 @@ def _addresses(cluster: AwsCluster, zone: str) -> int:
         return nodes * facts.ADDRESSES_A_NODE
     nodes += math.ceil(cluster.platform.system_pool.max_nodes / len(regional))
     return nodes * facts.ADDRESSES_A_NODE + _CONTROL_PLANE_ADDRESSES
+
+
+def _resolves(aws: Aws, vpc: str) -> Iterator[Finding]:
+    """Look whether nodes resolve the API server's private address, and file systems' names."""
+    for key, option in _DNS.items():
+        asked = key[0].lower() + key[1:]
+        answer = aws.ask("ec2:DescribeVpcAttribute", VpcId=vpc, Attribute=asked)
+        if answer is None:
+            yield failed(f"{vpc} is not in this account and region")
+            return
+        if not answer[key]["Value"]:
+            yield failed(
+                f"{vpc} has {asked} off: no node finds the API server",
+                f"aws ec2 modify-vpc-attribute --vpc-id {vpc} --{option}",
+            )
 
 
 def _way_out(aws: Aws, vpc: str, subnet: str) -> Iterator[Finding]:

@@ -1382,14 +1382,12 @@ class TestRights:
 
     def test_nodes_pull_through_ecr_where_the_stack_says(self, tmp_path: Path) -> None:
         """ECR user guide, pull-through-cache-iam: the first pull makes a repository."""
-        registry = "210987654321.dkr.ecr.us-east-2.amazonaws.com"
+        own = "123456789012.dkr.ecr.us-east-2.amazonaws.com"
         secret = (
-            "arn:aws:secretsmanager:us-east-2:210987654321:secret:ecr-pullthroughcache/hub-1a2b3c"
+            "arn:aws:secretsmanager:us-east-2:123456789012:secret:ecr-pullthroughcache/hub-1a2b3c"
         )
 
         def edit(cluster: dict[str, Any]) -> None:
-            account = cluster["platform"]["account"]
-            own = registry.replace("210987654321", account)
             cluster["platform"]["image_caches"] = [
                 {"registry": "registry.k8s.io", "prefix": "p5/k8s"},
                 {"registry": "docker.io", "prefix": "p5/hub", "secret_arn": secret},

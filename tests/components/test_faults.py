@@ -489,7 +489,7 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
         Config(
             raw=shipped(PROD),
             edit=put("gpu_operator", "gdrcopy", value=True),
-            words="gpu_operator.gdrcopy: EKS' image has no gdrdrv",
+            words="gpu_operator.gdrcopy: the operator brings gdrdrv with its own driver only",
         ),
     ),
     "aws: memlock of AL2023": (

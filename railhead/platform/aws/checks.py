@@ -830,13 +830,22 @@ def _efa_clients(path: str, row: LustreFileSystem, cluster: AwsCluster) -> Itera
 
 def _image_caches(cluster: AwsCluster) -> Iterator[Problem]:
     rows = cluster.platform.image_caches
+    account, region = cluster.platform.account, cluster.platform.region
+    # "Sync an upstream registry with an Amazon ECR private registry", considerations: the regions
+    # without, and where the secret must be.
+    partition = aws.partition(region)
+    if rows and partition != "aws":
+        yield "platform.image_caches", f"ECR pulls through no registry in {region}; remove it"
+    home = f"arn:{partition}:secretsmanager:{region}:{account}:"
     yield from taken(rows, "platform.image_caches", lambda row: (row.prefix,))
     for path, row, registry in knowing(rows, "platform.image_caches", lambda row: row.registry):
         _, asks = aws.UPSTREAMS[registry]
         if asks != (row.secret_arn is not None):
             text = "is missing: ECR asks" if asks else "is set, and ECR does not ask"
             yield f"{path}.secret_arn", f"{text} {registry!r} for credentials"
-        wanted = f"{aws.ecr(cluster.platform.account, cluster.platform.region)}/{row.prefix}"
+        elif row.secret_arn is not None and not row.secret_arn.startswith(home):
+            yield f"{path}.secret_arn", f"is not of the rule's own account and region: {home}…"
+        wanted = f"{aws.ecr(account, region)}/{row.prefix}"
         if cluster.registry_mirrors.get(registry) != wanted:
             yield (
                 f"{path}.registry",
@@ -905,8 +914,8 @@ def _gpu_operator(cluster: AwsCluster) -> Iterator[Problem]:
         # gpu-operator v26.7.0: its installer is a container of the driver's DaemonSet alone.
         yield (
             "gpu_operator.gdrcopy",
-            "EKS' image has no gdrdrv, and the operator brings it with its own driver only; "
-            "remove it",
+            "the operator brings gdrdrv with its own driver only, and EKS' images have it since "
+            "August 2026; remove it",
         )
 
 

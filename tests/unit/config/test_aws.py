@@ -92,6 +92,8 @@ REBOOT = {
 }
 POOL = ("pools", 0)
 PLATFORM = "platform"
+HUB = {"registry": "docker.io", "prefix": "p5/hub"}
+HUB_SECRET = "arn:aws:secretsmanager:{}:secret:ecr-pullthroughcache/hub-1a2b3c"
 
 MISTAKES: tuple[tuple[str, Edit, str], ...] = (
     # Zones
@@ -314,6 +316,22 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
         put(PLATFORM, "image_caches", value=[{"registry": "docker.io", "prefix": "p5/hub"}]),
         "platform.image_caches[0].secret_arn: is missing: ECR asks 'docker.io' for credentials",
     ),
+    *(
+        (
+            PROD,
+            put(PLATFORM, "image_caches", value=[{**HUB, "secret_arn": HUB_SECRET.format(home)}]),
+            "platform.image_caches[0].secret_arn: is not of the rule's own account and region: "
+            "arn:aws:secretsmanager:us-east-2:123456789012:…",
+        )
+        for home in ("us-east-1:123456789012", "us-east-2:210987654321")
+    ),
+    (
+        PROD,
+        lambda raw: raw["platform"].update(
+            region="us-gov-west-1", image_caches=[{"registry": "quay.io", "prefix": "quay"}]
+        ),
+        "platform.image_caches: ECR pulls through no registry in us-gov-west-1; remove it",
+    ),
     (
         PROD,
         put(PLATFORM, "image_caches", value=[{"registry": "quay.io", "prefix": "P5"}]),
@@ -340,8 +358,8 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
     (
         PROD,
         put("gpu_operator", "gdrcopy", value=True),
-        "gpu_operator.gdrcopy: EKS' image has no gdrdrv, and the operator brings it with its own "
-        "driver only; remove it",
+        "gpu_operator.gdrcopy: the operator brings gdrdrv with its own driver only, and EKS' "
+        "images have it since August 2026; remove it",
     ),
     # Labels and taints
     (

@@ -141,6 +141,7 @@ def world() -> Iterator[World]:
             )
         IDS["tgw"] = ec2.create_transit_gateway()["TransitGateway"]["TransitGatewayId"]
         IDS["vpc"] = vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+        ec2.modify_vpc_attribute(VpcId=vpc, EnableDnsHostnames={"Value": True})
         gateway = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
         ec2.attach_internet_gateway(InternetGatewayId=gateway, VpcId=vpc)
         [table] = ec2.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [vpc]}])[
@@ -266,6 +267,10 @@ def addons(*offered: str) -> Callable[[], object]:
     return lambda: ANSWERS.update({"addon versions": answer})
 
 
+def no_names(world: World) -> None:
+    world.client("ec2").modify_vpc_attribute(VpcId=IDS["vpc"], EnableDnsHostnames={"Value": False})
+
+
 def no_route(world: World) -> None:
     world.client("ec2").delete_route(RouteTableId=IDS["table"], DestinationCidrBlock="0.0.0.0/0")
 
@@ -383,6 +388,7 @@ CASES = [
         stack=BLOCK,
         edit=lambda raw: raw["platform"]["network"].update(vpc_id="vpc-0123456789abcdef0"),
     ),
+    Case("subnets", "enableDnsHostnames off: no node finds", stack=BLOCK, change=no_names),
     Case("subnets", "no active route to 0.0.0.0/0", stack=BLOCK, change=no_route),
     Case(
         "gateway",
