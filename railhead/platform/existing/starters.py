@@ -40,6 +40,11 @@ def _hcas(row: Machine) -> dict[str, list[str]]:
     return {} if row.hcas else {"hcas": [f"mlx5_{rail}" for rail in range(len(row.nics))]}
 
 
+def _nvlink(row: Machine) -> dict[str, bool]:
+    """Return the field that brings NVLink between nodes into pods, on racks that have it."""
+    return {"compute_domains": True} if row.spans_nodes else {}
+
+
 def _common(answers: Answers) -> Section:
     return {
         "name": answers["name"],
@@ -77,11 +82,7 @@ def _metal(answers: Answers) -> Section:
     }
     return {
         **common,
-        "gpu_operator": {
-            "driver": "operator",
-            "gpudirect": "dma-buf",
-            **({"compute_domains": True} if row.spans_nodes else {}),
-        },
+        "gpu_operator": {"driver": "operator", "gpudirect": "dma-buf", **_nvlink(row)},
         "fabric": {
             "kind": "roce",
             "mode": "rdma-shared",
@@ -111,7 +112,7 @@ def _azure(answers: Answers) -> Section:
         # AKS labels no racks.
         "topology": ["kubernetes.azure.com/agentpool", "kubernetes.io/hostname"],
         # AKS' own driver for its GPU nodes is left out (`--gpu-driver none`).
-        "gpu_operator": {"driver": "operator"},
+        "gpu_operator": {"driver": "operator", **_nvlink(row)},
         "fabric": {
             "kind": "infiniband",
             "mode": "rdma-shared",
