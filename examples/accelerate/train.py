@@ -90,7 +90,7 @@ def main() -> None:
             optimizer.zero_grad()
             accelerator.backward(loss)
             optimizer.step()
-            total += torch.tensor([loss.item() * len(labels), float(len(labels))])
+            total += torch.tensor([loss.item() * len(labels), len(labels)], device=total.device)
         total = accelerator.reduce(total)
         save(accelerator, where, epoch)
         if accelerator.is_main_process:

@@ -2,6 +2,7 @@
 
 Started by torchrun on every node. The model, the optimizer and their checkpoint are cut among all
 ranks; a run that is started again goes on from the newest whole checkpoint, in the same steps.
+Each process takes the GPU of its number on the node, and NCCL; without GPUs, the CPU and gloo.
 
 Environment: RANK, WORLD_SIZE, LOCAL_RANK by torchrun; RAILHEAD_WORLD_SIZE and CHECKPOINT_DIR by
 `railhead launch`; EPOCHS, SEED yours; 10 and 0 when absent.
@@ -23,6 +24,7 @@ from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_di
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 DATA = Path(os.environ.get("DIGITS_CSV", "/usr/share/railhead/digits.csv.gz"))
 BATCH = 128
 WRONG_WORLD = 64
@@ -50,12 +52,12 @@ def train() -> None:
     torch.set_num_threads(1)
     with gzip.open(DATA, "rt", newline="") as file:
         rows = [[float(cell) for cell in row] for row in csv.reader(file)]
-    table = torch.tensor(rows)
+    table = torch.tensor(rows, device=DEVICE)
     images, labels = table[:, :64] / 16.0, table[:, 64].long()
 
     model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU())
-    model.append(nn.Linear(256, 10))
-    mesh = init_device_mesh("cpu", (world,))
+    model.append(nn.Linear(256, 10)).to(DEVICE)
+    mesh = init_device_mesh(DEVICE.type, (world,))
     for layer in model:
         if isinstance(layer, nn.Linear):
             fully_shard(layer, mesh=mesh)
@@ -66,7 +68,7 @@ def train() -> None:
 
     where = Path(os.environ["CHECKPOINT_DIR"])
     # One rank looks, so that all agree.
-    last = torch.tensor([newest(where) if rank == 0 else 0])
+    last = torch.tensor([newest(where) if rank == 0 else 0], device=DEVICE)
     distributed.broadcast(last, src=0)
     done = int(last)
     if done:
@@ -84,14 +86,14 @@ def train() -> None:
     for epoch in range(done + 1, int(os.environ.get("EPOCHS", "10")) + 1):
         # Every attempt shuffles an epoch in the same order.
         order = torch.randperm(len(images), generator=torch.Generator().manual_seed(epoch))
-        total = torch.zeros(2)
+        total = torch.zeros(2, device=DEVICE)
         for start in range(0, len(order), BATCH):
             mine = order[start : start + BATCH][rank::world]
             loss = nn.functional.cross_entropy(model(images[mine]), labels[mine])
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            total += torch.tensor([loss.item() * len(mine), float(len(mine))])
+            total += torch.tensor([loss.item() * len(mine), len(mine)], device=DEVICE)
         distributed.all_reduce(total)
         weights, moments = get_state_dict(model, optimizer)
         path = where / f"epoch-{epoch:04d}"
@@ -103,7 +105,10 @@ def train() -> None:
 
 
 if __name__ == "__main__":
-    distributed.init_process_group("gloo", timeout=timedelta(seconds=120))
+    if DEVICE.type == "cuda":
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    backend = "nccl" if DEVICE.type == "cuda" else "gloo"
+    distributed.init_process_group(backend, timeout=timedelta(seconds=120))
     try:
         train()
     finally:

@@ -1,7 +1,8 @@
-"""Distributed training that proves itself: PyTorch DDP on the digits data set, on CPU.
+"""Distributed training that proves itself: PyTorch DDP on the digits data set.
 
 Started by torchrun on every node. It refuses to run in another world than it was asked for, says
 what the network carried, writes checkpoints that every node can read, and goes on from the newest.
+Each process takes the GPU of its number on the node, and NCCL; without GPUs, the CPU and gloo.
 
 Environment (all but the last block is set by the cluster or by `railhead launch`):
     RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT   torchrun
@@ -106,6 +107,8 @@ from torch import distributed, nn  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset  # noqa: E402
 
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
 
 def read_digits(path: Path) -> tuple[torch.Tensor, torch.Tensor]:
     """Images (n, 64) from 0 to 1 and labels (n,) of the UCI digits; a header line is skipped."""
@@ -187,7 +190,7 @@ def agree(path: Path | None) -> Path | None:
         if not problem:
             node = os.environ["PET_NODE_RANK"]
             say(f"checkpoint node={node} file={name} sha256={expected[:12]} reads=same")
-    bad = torch.tensor([1 if problem else 0])
+    bad = torch.tensor([1 if problem else 0], device=DEVICE)
     distributed.all_reduce(bad)
     if problem:
         say(f"error: {problem}")
@@ -202,8 +205,8 @@ def accuracy(model: nn.Module, held: TensorDataset) -> float:
     images, labels = held.tensors
     mine = slice(rank, None, world)
     with torch.no_grad():
-        right = (model(images[mine]).argmax(1) == labels[mine]).sum()
-    counts = torch.tensor([float(right), float(len(labels[mine]))])
+        right = (model(images[mine].to(DEVICE)).argmax(1) == labels[mine].to(DEVICE)).sum()
+    counts = torch.tensor([float(right), float(len(labels[mine]))], device=DEVICE)
     distributed.all_reduce(counts)
     return float(counts[0] / counts[1])
 
@@ -212,13 +215,13 @@ def one_epoch(
     model: DistributedDataParallel, optimizer: torch.optim.Optimizer, loader: DataLoader[object]
 ) -> float:
     """Train once over the data; returns the mean loss over all processes."""
-    total = torch.zeros(2)
+    total = torch.zeros(2, device=DEVICE)
     for images, labels in loader:
         optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(model(images), labels)
+        loss = nn.functional.cross_entropy(model(images.to(DEVICE)), labels.to(DEVICE))
         loss.backward()
         optimizer.step()
-        total += torch.tensor([loss.item() * len(labels), float(len(labels))])
+        total += torch.tensor([loss.item() * len(labels), len(labels)], device=DEVICE)
     distributed.all_reduce(total)
     return float(total[0] / total[1])
 
@@ -234,13 +237,13 @@ def train(rail: str) -> None:
     say(
         f"rank={rank} world_size={distributed.get_world_size()} node={node} local_rank={local} "
         f"master_addr={os.environ['MASTER_ADDR']} master_port={os.environ['MASTER_PORT']} "
-        f"rail={rail}"
+        f"rail={rail} device={DEVICE.type} backend={distributed.get_backend()}"
     )
     learn, held = split(seed)
     model = DistributedDataParallel(
         nn.Sequential(
             nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)
-        )
+        ).to(DEVICE)
     )
     optimizer = torch.optim.Adam(
         model.parameters(), lr=float(os.environ.get("LEARNING_RATE", "0.001"))
@@ -257,7 +260,7 @@ def train(rail: str) -> None:
             drop_unfinished(Path(where))
         checkpoint = agree(newest(Path(where)) if rank == 0 else None)
         if checkpoint is not None:
-            state = torch.load(checkpoint)
+            state = torch.load(checkpoint, map_location=DEVICE)
             model.module.load_state_dict(state["model"])
             optimizer.load_state_dict(state["optimizer"])
             done = int(state["epoch"])
@@ -292,7 +295,10 @@ def train(rail: str) -> None:
 
 def main(rail: str) -> None:
     """Train inside a process group that is always left in order."""
-    distributed.init_process_group("gloo", timeout=timedelta(seconds=120))
+    if DEVICE.type == "cuda":
+        torch.cuda.set_device(number("LOCAL_RANK"))
+    backend = "nccl" if DEVICE.type == "cuda" else "gloo"
+    distributed.init_process_group(backend, timeout=timedelta(seconds=120))
     try:
         train(rail)
         distributed.barrier()
