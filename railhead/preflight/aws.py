@@ -267,6 +267,15 @@ def networks(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
     for zone, need in interfaces(cluster).items():
         used = sum(row.get("AvailabilityZone") == zone for row in there)
         yield _room(aws, _INTERFACES, need, used, f"interfaces in {zone}")
+    if isinstance(network, NewNetwork):
+        # VPC user guide, security-vpc-bpa-basics: `block-ingress` leaves NAT gateways open.
+        asked = aws.require("ec2:DescribeVpcBlockPublicAccessOptions")
+        options = asked["VpcBlockPublicAccessOptions"]
+        if options.get("InternetGatewayBlockMode") == "block-bidirectional":
+            yield failed(
+                "VPC Block Public Access is bidirectional, which closes the new VPC's NAT gateways",
+                "have it set to ingress-only, or take an existing network that is excluded from it",
+            )
 
 
 def zones(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:

@@ -51,6 +51,7 @@ def serving() -> Iterator[str]:
     for kind, method, operation in (
         (EC2Response, "describe_capacity_reservations", "reservations"),
         (EC2Response, "describe_placement_groups", "placement groups"),
+        (EC2Response, "describe_vpc_block_public_access_options", "public access"),
         (EKSResponse, "describe_cluster_versions", "cluster versions"),
         (EKSResponse, "describe_addon_versions", "addon versions"),
         (ECRResponse, "describe_pull_through_cache_rules", "cache rules"),

@@ -62,6 +62,10 @@ WINDOW = {
 }
 
 
+def public_access(mode: str) -> Raw:
+    return {"VpcBlockPublicAccessOptions": {"InternetGatewayBlockMode": mode}}
+
+
 def good() -> Raw:
     """Return the answers of an account in which everything is as both stacks take it to be."""
 
@@ -74,6 +78,7 @@ def good() -> Raw:
     return {
         "reservations": block_or_reservation,
         "placement groups": {"PlacementGroups": []},
+        "public access": public_access("block-ingress"),
         "cluster versions": {
             "clusterVersions": [{"clusterVersion": "1.35", "versionStatus": "STANDARD_SUPPORT"}]
         },
@@ -330,6 +335,11 @@ CASES = [
         "networks",
         "per Region: 100 interfaces in us-east-2a, 0 in use",
         answers=quota(L_DF5E4CA3=100),
+    ),
+    Case(
+        "networks",
+        "bidirectional, which closes the new VPC",
+        answers=lambda: ANSWERS.update({"public access": public_access("block-bidirectional")}),
     ),
     Case(
         "zones",
