@@ -137,7 +137,8 @@ class TestDrivers:
     def test_config_daemon_lands_on_nodes_without_a_role(self) -> None:
         """An empty selector means the role worker, which kubeadm, RKE2 and K3s never set."""
         spoilt = raw("sriov-roce-roce-existing")
-        for operator in ({"ofed": {}}, {}):
+        operators: tuple[dict[str, object], ...] = ({"ofed": {}}, {})
+        for operator in operators:
             spoilt["fabric"]["network_operator"] = operator
             of = parse(spoilt, where="a case")
             assert isinstance(of.fabric, SriovRoceFabric)
