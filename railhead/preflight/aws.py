@@ -508,8 +508,16 @@ def image(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
         answer = aws.ask("ssm:GetParameter", Name=f"{path}/image_id")
         if answer is None:
             yield failed(f"EKS has no image {kind} {cpu} of {minor}, release {release or 'newest'}")
+            continue
+        name = answer["Parameter"]["Value"]
+        seen = aws.ask("ec2:DescribeImages", ImageIds=[name], IncludeDeprecated=True)
+        if seen and seen["Images"]:
+            yield ok(f"{name} is the image {kind} {cpu} of {minor}")
         else:
-            yield ok(f"{answer['Parameter']['Value']} is the image {kind} {cpu} of {minor}")
+            yield failed(
+                f"{name}, the image {kind} {cpu} of {minor}, is not to be seen in this account",
+                "have `amazon` among the image providers of the account's Allowed AMIs",
+            )
 
 
 def kubernetes(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:

@@ -42,7 +42,7 @@ def _parameter(self: SimpleSystemManagerResponse) -> ActionResult:
     name = self._get_param("Name")
     if not any(name.endswith(end) for end in ANSWERS["parameters"]):
         raise ParameterNotFound(f"Parameter {name} not found.")
-    return ActionResult({"Parameter": {"Name": name, "Value": "ami-0123456789abcdef0"}})
+    return ActionResult({"Parameter": {"Name": name, "Value": ANSWERS["image"]}})
 
 
 @contextmanager

@@ -77,6 +77,7 @@ def good() -> Raw:
 
     return {
         "reservations": block_or_reservation,
+        "image": IDS.get("image"),
         "placement groups": {"PlacementGroups": []},
         "public access": public_access("block-ingress"),
         "cluster versions": {
@@ -156,6 +157,7 @@ def world() -> Iterator[World]:
         ec2.create_route(
             RouteTableId=IDS["table"], DestinationCidrBlock="0.0.0.0/0", GatewayId=gateway
         )
+        IDS["image"] = ec2.register_image(Name="amazon-eks-node")["ImageId"]
         for at, zone in enumerate("ab"):
             IDS[zone] = ec2.create_subnet(
                 VpcId=vpc, CidrBlock=f"10.0.{at * 16}.0/20", AvailabilityZone=f"{REGION}{zone}"
@@ -411,6 +413,11 @@ CASES = [
         "image",
         "EKS has no image nvidia x86_64 of 1.35, release 1.35.3-20261015",
         edit=lambda raw: raw["pools"][0].update(ami_release="1.35.3-20261015"),
+    ),
+    Case(
+        "image",
+        "the image standard x86_64 of 1.35, is not to be seen in this account",
+        answers=lambda: ANSWERS.update(image="ami-0123456789abcdef0"),
     ),
     Case("kubernetes", "does not offer Kubernetes 1.35", answers=versions("UNSUPPORTED")),
     Case("kubernetes", "extended support alone", answers=versions("EXTENDED_SUPPORT")),
