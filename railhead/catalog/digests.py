@@ -99,8 +99,8 @@ _OF_OTHERS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "GoogleCloudPlatform/container-engine-accelerators at 992db812, "
             "gpudirect-tcpx/nccl-tcpx-installer.yaml, with its tag",
         ),
-        "registry.k8s.io/dra-driver-nvidia/dra-driver-nvidia-gpu:v0.4.0": (
-            "sha256:dd17d49170f62071d13ef5de9b8f0ff26c66793f9d802c34532c0cb4f8a1d1f3",
+        "registry.k8s.io/dra-driver-nvidia/dra-driver-nvidia-gpu:v0.4.1": (
+            "sha256:eefe67396dedea4df74f68a94d5883f33204888b83979babd42b91501a2de1d8",
             f"{_PROMOTED}dra-driver-nvidia/images.yaml at 1a15ab54",
         ),
         "registry.k8s.io/jobset/jobset:v0.12.0": (

@@ -506,11 +506,11 @@ DRANET = Controller(
 
 GPU_DRA = Controller(
     name="dra-driver-nvidia-gpu",
-    version="0.4.0",
+    version="0.4.1",
     namespace="dra-driver-nvidia-gpu",
     chart=OciChart(url="oci://registry.k8s.io/dra-driver-nvidia/charts/dra-driver-nvidia-gpu"),
     image="registry.k8s.io/dra-driver-nvidia/dra-driver-nvidia-gpu",
-    tag="v0.4.0",
+    tag="v0.4.1",
     image_values=MappingProxyType(
         {"image.repository": "registry.k8s.io/dra-driver-nvidia/dra-driver-nvidia-gpu"}
     ),
@@ -523,8 +523,9 @@ GPU_DRA = Controller(
         newest=None,
         source="kubernetes-sigs/dra-driver-nvidia-gpu Chart.yaml of 2026-08-07",
     ),
-    source="what oracle-quickstart/oci-hpc-oke pins; newest final release of the chart not seen; "
-    "never beside the GPU operator's device plugin on a node",
+    source="v0.4.0, which oracle-quickstart/oci-hpc-oke pins, keeps a node's channel for a pod "
+    "that went while its domain was starting (issue 1162, mended in v0.4.1); never beside the "
+    "GPU operator's device plugin on a node",
 )
 
 FSX_CSI = Controller(

@@ -122,7 +122,7 @@ def nvlink_domains(cluster: Cluster) -> dict[str, dict[str, Any]]:
     One for all jobs of the namespace: a TrainJob cannot name a claim of its own (trainer v2.1.0 and
     v2.2.0, trainjob_types.go). Its daemons join by rack, only on nodes where a pod claims it, and
     leave a node with the pod; 0 nodes starts pods one by one, as ranks wait for each other anyway
-    (dra-driver-nvidia-gpu v0.4.0, api/nvidia.com/resource/v1beta1).
+    (dra-driver-nvidia-gpu v0.4.1, api/nvidia.com/resource/v1beta1).
     """
     if not any(joins_nvlink(cluster, MACHINES[pool.instance_type]) for pool in cluster.pools):
         return {}

@@ -165,7 +165,7 @@ def joins_nvlink(cluster: Cluster, machine: Machine) -> bool:
 def _claims(cluster: Cluster, machine: Machine, gpus: int | None) -> dict[str, str]:
     """Return the claims of a pod with ``gpus`` of a machine's GPUs, None for all of them.
 
-    A node has one channel for one pod (dra-driver-nvidia-gpu v0.4.0, compute-domain-kubelet-plugin,
+    A node has one channel for one pod (dra-driver-nvidia-gpu v0.4.1, compute-domain-kubelet-plugin,
     assertImexChannelNotAllocated): a second one on it would wait for ever.
     """
     nics = claim_of(cluster, share(machine, gpus))

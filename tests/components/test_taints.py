@@ -32,7 +32,7 @@ def agents(cluster: Cluster) -> dict[str, Any]:
     """Return the agents of each node -> the tolerations that their charts get.
 
     The GPU operator's DaemonSets, what labels nodes for it (its chart at v26.7.0 has
-    ``nvidia.com/gpu`` and the control plane alone), the kubelet plugin of the DRA driver (v0.4.0:
+    ``nvidia.com/gpu`` and the control plane alone), the kubelet plugin of the DRA driver (v0.4.1:
     ``nvidia.com/gpu`` alone), and EFA's.
     """
     config, fabric = cluster.gpu_operator, cluster.fabric
