@@ -64,6 +64,7 @@ class Fields(TypedDict, total=False):
     avoid: Sequence[str]
     verify: bool | None
     logs: Literal["kept", "pods", "bare"] | None
+    roles: Mapping[str, Mapping[str, Any]]
     sizing: Mapping[str, str | float] | None
 
 

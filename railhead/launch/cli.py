@@ -73,6 +73,7 @@ def _describe(plan: Plan) -> str:
     return (
         f"{plan.name}: {plan.nodes} x {plan.processes_per_node} = {plan.world_size} processes"
         f"{gpus}, runtime {plan.runtime}, queue {plan.namespace}/{plan.queue}"
+        + "".join(f"; {part.role}: {part.nodes} nodes" for part in plan.roles)
     )
 
 

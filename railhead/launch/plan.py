@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,7 +13,16 @@ from railhead.base.quantity import parse
 from railhead.contract import ClusterContract, NodePool, Runtime, Share
 from railhead.framework.base import NODES, Framework, Gang
 from railhead.launch.choose import framework_of
-from railhead.launch.job import WORKSPACE, CheckpointFile, JobFile, Payload, seconds
+from railhead.launch.job import (
+    MAIN_ROLE,
+    MAX_NAME,
+    WORKSPACE,
+    CheckpointFile,
+    JobFile,
+    Payload,
+    RoleFile,
+    seconds,
+)
 from railhead.launch.logs import claimed
 from railhead.launch.patches import PlacementField
 from railhead.launch.proof import Proof, prove
@@ -64,6 +73,8 @@ class Plan:
         logs_claim: the claim that what they print is put on; empty where it is on none.
         max_seconds: how long it may run once admitted; 0 for ever.
         restarts: how often the gang is recreated; None for the runtime's own number.
+        role: what its pods are called in their gang.
+        roles: the gang's other pods, each a plan of the same name, namespace and queue.
         notes: what the user should know and nothing refuses.
     """
 
@@ -111,6 +122,8 @@ class Plan:
     # Its end.
     max_seconds: int
     restarts: int | None
+    role: str = MAIN_ROLE
+    roles: tuple[Plan, ...] = ()
     notes: tuple[str, ...]
 
     @property
@@ -123,6 +136,11 @@ class Plan:
         """The replicated jobs whose pods run the job's processes."""
         servers = self.framework.servers if self.framework else ()
         return (self.replicated_job, *servers)
+
+    @property
+    def parts(self) -> tuple[Plan, ...]:
+        """All roles of the gang, this one first."""
+        return (self, *self.roles)
 
     def gang(self, hosts: tuple[str, ...]) -> Gang:
         """Return the job's pods under these names."""
@@ -177,7 +195,7 @@ def _checkpoint_directory(job: JobFile, runtime: Runtime) -> str | None:
     return directory
 
 
-def _environment(job: JobFile, runtime: Runtime, processes: int) -> dict[str, str]:
+def _environment(job: JobFile, runtime: Runtime, processes: int, role: str) -> dict[str, str]:
     """Return the variables that launch adds, then the job's."""
     added = {
         "RAILHEAD_JOB": job.name,
@@ -194,6 +212,8 @@ def _environment(job: JobFile, runtime: Runtime, processes: int) -> dict[str, st
         added["NCCL_NET"] = "Socket"
     if job.launcher == "none":
         added["RAILHEAD_LAUNCHER"] = "none"
+    if job.roles:
+        added["RAILHEAD_ROLE"] = role
     env = added | job.env
     if "PYTHONPATH" in env and "PYTHONPATH" in runtime.environment:
         env["PYTHONPATH"] += f":{runtime.environment['PYTHONPATH']}"
@@ -287,6 +307,7 @@ def _started(
     contract: ClusterContract,
     processes: int,
     env: Mapping[str, str],
+    role: str,
 ) -> tuple[tuple[str, ...], dict[str, str], Proof | None]:
     """Return the words that start the job, what launch itself tells its processes, and its proof.
 
@@ -297,14 +318,19 @@ def _started(
     framework = framework_of(runtime)
     if framework is None:
         return words, {}, None
-    pods = (f"{job.name}-{runtime.replicated_job}-0-{i}.{job.name}" for i in range(job.nodes))
-    gang = Gang(job=job.name, hosts=tuple(pods), processes=processes, programs=runtime.programs)
+    pods = hosts(job.name, runtime.replicated_job if role == MAIN_ROLE else role, job.nodes)
+    gang = Gang(job=job.name, hosts=pods, processes=processes, programs=runtime.programs)
     _check_framework(framework, words, gang, choice.share.gpus)
     every = framework.wiring(gang) | {NODES: str(job.nodes)}
     wiring = {name: value for name, value in every.items() if name in runtime.told}
     proof = prove(framework, gang, contract.fabric) if job.verify else None
     names = [*runtime.environment, *env, *job.secrets]
     return framework.passed_on(framework.start(words, gang), names), wiring, proof
+
+
+def hosts(job: str, replicated_job: str, nodes: int) -> tuple[str, ...]:
+    """Return names below a JobSet's service (v0.10.1, pkg/controllers/jobset_controller.go)."""
+    return tuple(f"{job}-{replicated_job}-0-{i}.{job}" for i in range(nodes))
 
 
 def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContract) -> Plan:
@@ -319,6 +345,56 @@ def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContrac
         InputError: the job asks for what this cluster does not have.
         PrerequisiteError: the contract is too old to tell what the job's pods need.
     """
+    sizes = {MAIN_ROLE: job.nodes} | {name: role.nodes for name, role in job.roles.items()}
+    meeting = {
+        f"RAILHEAD_HOSTS_{name.replace('-', '_').upper()}": ",".join(hosts(job.name, name, nodes))
+        for name, nodes in sizes.items()
+    }
+    met = job.model_copy(update={"env": meeting | job.env}) if job.roles else job
+    plan = _part(met, files, contract, MAIN_ROLE)
+    roles = tuple(_role(met, files, contract, plan, *item) for item in job.roles.items())
+    return replace(plan, roles=roles)
+
+
+def _role(
+    job: JobFile,
+    files: tuple[Payload, ...],
+    contract: ClusterContract,
+    main: Plan,
+    name: str,
+    role: RoleFile,
+) -> Plan:
+    """Decide everything about other pods of a job's gang.
+
+    Raises:
+        InputError: as :func:`make_plan`; or its pods have no room for the name, or another queue.
+    """
+    if len(job.name) + len(name) > MAX_NAME + len(MAIN_ROLE):
+        raise InputError(
+            f"roles.{name}: too long beside the job's name {job.name!r}: its pods carry both, and "
+            f"allowed are {MAX_NAME + len(MAIN_ROLE)} characters",
+            remedy="shorten one of them",
+        )
+    own: dict[str, Any] = role.model_dump(include={"nodes", "command", "processes_per_node"})
+    own |= role.model_dump(include={"gpus_per_node", "image"}, exclude_none=True)
+    if role.runtime or role.framework:
+        own |= {"runtime": role.runtime, "framework": role.framework}
+    own |= {"env": job.env | role.env, "launcher": role.launcher, "verify": None}
+    try:
+        plan = _part(job.model_copy(update=own), files, contract, name)
+    except InputError as error:
+        raise InputError(f"roles.{name}: {error.problem}", remedy=error.remedy) from None
+    if (plan.namespace, plan.queue) != (main.namespace, main.queue):
+        raise InputError(
+            f"roles.{name}: its queue is {plan.namespace}/{plan.queue}, the job's is "
+            f"{main.namespace}/{main.queue}, and one queue admits a gang",
+            remedy="name a runtime over a pool of the job's queue",
+        )
+    return plan
+
+
+def _part(job: JobFile, files: tuple[Payload, ...], contract: ClusterContract, role: str) -> Plan:
+    """Decide everything about the pods of one role. Raises as :func:`make_plan`."""
     choice = check_job(job, contract)
     runtime, queue, share = choice.runtime, choice.queue, choice.share
     gpus, resized = share.gpus, share.gpus != runtime.gpus_per_node
@@ -329,8 +405,8 @@ def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContrac
     checkpoint, pool = runtime.checkpoint, contract.pool(runtime)
     mounts = job.mounts | choice.datasets
     elastic = job.min_nodes is not None
-    env = _environment(job, runtime, processes)
-    command, wiring, proof = _started(job, files, choice, contract, processes, env)
+    env = _environment(job, runtime, processes, role)
+    command, wiring, proof = _started(job, files, choice, contract, processes, env, role)
     return Plan(
         name=job.name,
         namespace=queue.namespace,
@@ -370,5 +446,6 @@ def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContrac
         logs_claim=checkpoint.claim if checkpoint and _kept(job, runtime) else "",
         max_seconds=seconds(job.timeout) if job.timeout else 0,
         restarts=runtime.restarts if elastic and job.restarts is None else job.restarts,
+        role=role,
         notes=tuple(_notes(job, choice, contract)),
     )

@@ -27,13 +27,14 @@ def preflight(
     Raises:
         RefusedError: one or more failed; the message names all of them.
     """
-    asked = Asked(cluster=cluster, plan=plan, contract=contract, api=api)
+    asked = [Asked(cluster=cluster, plan=part, contract=contract, api=api) for part in plan.parts]
     modules = checks_in(checks)
     with ThreadPoolExecutor(max_workers=len(modules)) as pool:
-        answers = [pool.submit(module.check, asked) for module in modules]
+        answers = [[pool.submit(module.check, part) for part in asked] for module in modules]
     results: list[Finding] = []
     for module, answer in zip(modules, answers, strict=True):
-        findings = answer.result()
+        # Roles share a queue, a namespace and more.
+        findings = list(dict.fromkeys(f for part in answer for f in part.result()))
         # The least readable answer is heard only where the others have nothing to say.
         if not (
             getattr(module, "UNLESS_OTHERS", False)

@@ -237,12 +237,27 @@ _WHICH = tuple(
 )
 
 
+def check_one_role(plan: Plan) -> None:
+    """Check that a kind of job whose pods are alike says all of the plan.
+
+    Raises:
+        InputError: it has other roles.
+    """
+    if plan.roles:
+        raise InputError(
+            f"roles: {', '.join(part.role for part in plan.roles)}: only a JobSet has pods of "
+            "several roles",
+            remedy="add --api jobset, and give what it prints to `kubectl apply -f -`",
+        )
+
+
 def train_job(plan: Plan) -> Object:
     """Return the TrainJob (trainer.kubeflow.org/v1alpha1) of a plan.
 
     Raises:
-        InputError: the job's image would not reach all of its pods.
+        InputError: the job's image would not reach all of its pods, or it has several roles.
     """
+    check_one_role(plan)
     if plan.image is not None and len(plan.pods_of) > 1:
         raise InputError(
             f"image: {plan.image!r} would reach the first pod alone, and the others' processes run "

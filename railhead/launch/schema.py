@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from railhead.base import described
-from railhead.launch.job import CheckpointFile, JobFile, SizingFile
+from railhead.launch.job import CheckpointFile, JobFile, RoleFile, SizingFile
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 TITLE = "A Railhead job"
@@ -42,9 +42,15 @@ def job_schema() -> dict[str, Any]:
             "type": ["object", "null"],
             "description": described.field(JobFile, name),
         }
+    roles = job["properties"]["roles"]["patternProperties"]
+    for pattern in roles:
+        roles[pattern] = _of(RoleFile, defined["RoleFile"], nullable=_UNSET)
     return {"$schema": DIALECT, "title": TITLE} | {
         key: value for key, value in job.items() if key != "title"
     }
+
+
+_UNSET = tuple(name for name, field in RoleFile.model_fields.items() if field.default is None)
 
 
 def _of(model: type[BaseModel], made: dict[str, Any], nullable: tuple[str, ...]) -> dict[str, Any]:

@@ -133,8 +133,8 @@ def add_node(server: Server, number: int) -> None:
         )
 
 
-def plan(framework: str, nodes: int) -> Plan:
-    text = f"name: j\nnodes: {nodes}\nframework: {framework}\ncommand: [train.py]\n"
+def plan(framework: str, nodes: int, more: str = "") -> Plan:
+    text = f"name: j\nnodes: {nodes}\nframework: {framework}\ncommand: [train.py]\n{more}"
     contract = resolve(parse_config(cluster(), where="test")).contract
     return make_plan(parse_job(text, where="job"), (), contract)
 
@@ -156,8 +156,8 @@ def custom(version: str, kind: str, spec: Body) -> Body:
     return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
 
 
-def launched(api: str, framework: str, nodes: int) -> Callable[[], list[Body]]:
-    return lambda: apis()[api].objects(plan(framework, nodes))
+def launched(api: str, framework: str, nodes: int, more: str = "") -> Callable[[], list[Body]]:
+    return lambda: apis()[api].objects(plan(framework, nodes, more))
 
 
 def train_job(nodes: int) -> Callable[[], list[Body]]:
@@ -223,6 +223,11 @@ KINDS: dict[str, Charge] = {
     "TrainJob of 1": Charge(make=train_job(1), sets={"node": 1}, whole=1),
     "TrainJob of 5": Charge(make=train_job(5), sets={"node": 5}, whole=5),
     "JobSet": Charge(make=launched("jobset", "torch", 3), sets={"node": 3}, whole=3),
+    "JobSet of roles": Charge(
+        make=launched("jobset", "torch", 2, "roles: {servers: {nodes: 3, command: [serve.py]}}\n"),
+        sets={"node": 2, "servers": 3},
+        whole=5,
+    ),
     "JobSet of several": Charge(make=two_jobs, sets={"leader": 1, "worker": 6}, whole=7),
     "Job": Charge(make=launched("indexed-job", "torch", 4), sets={"main": 4}, whole=4),
     "Job of a claim's retention": Charge(

@@ -17,6 +17,7 @@ from railhead.launch.plan import Plan
 from railhead.launch.render import (
     JOB_LABEL,
     MANAGED_BY,
+    check_one_role,
     from_secret,
     job_labels,
     literal,
@@ -41,6 +42,7 @@ class Api(ABC):
         own: whether it runs only the frameworks that name it.
         restarts: whether its controller recreates a whole gang, as often as the job says.
         elastic: whether a run can go on with fewer pods than it began with.
+        several_roles: whether its pods may be of several.
         since: what installs it, for clusters that lack it.
         source: where its controller was read.
     """
@@ -54,6 +56,7 @@ class Api(ABC):
     own: bool = False
     restarts: bool = False
     elastic: bool = False
+    several_roles: bool = False
     since: str
     source: str
     clash: Mapping[str, str] = field(default_factory=dict)
@@ -151,8 +154,11 @@ class Api(ABC):
         """Return the job and what comes with it, in the order of creation.
 
         Raises:
-            InputError: this kind of job does not run the plan's framework, or not again.
+            InputError: this kind of job does not run the plan's framework, or not again, or no
+                roles.
         """
+        if not self.several_roles:
+            check_one_role(plan)
         if plan.min_nodes is not None and not self.elastic:
             raise InputError(
                 f"min_nodes: {plan.min_nodes} is not allowed with --api {self.name}, whose gangs "

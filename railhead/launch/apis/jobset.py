@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 from railhead.launch.apis.base import Api, Object
-from railhead.launch.plan import Plan
+from railhead.launch.plan import Plan, hosts
 
 
 class JobSet(Api):
-    """One indexed Job of all of the pods."""
+    """One indexed Job of all of the pods, or of all of a role's."""
 
     def hosts(self, plan: Plan) -> tuple[str, ...]:
-        """Return names below the JobSet's service (pkg/controllers/jobset_controller.go)."""
-        return tuple(f"{plan.name}-node-0-{i}.{plan.name}" for i in range(plan.nodes))
+        """Return names below the JobSet's service."""
+        return hosts(plan.name, plan.role, plan.nodes)
 
     def spec(self, plan: Plan, template: Object) -> Object:
         """Return a spec whose gang fails as a whole, and is recreated as often as the job says."""
-        job = {
-            "backoffLimit": 0,
-            "completionMode": "Indexed",
-            "parallelism": plan.nodes,
-            "completions": plan.nodes,
-            "template": template,
-        }
-        jobs = {"replicatedJobs": [{"name": "node", "replicas": 1, "template": {"spec": job}}]}
-        if not plan.restarts:
-            return jobs
-        # No pod of the new gang before the last of the old one is gone.
-        policy = {"maxRestarts": plan.restarts, "restartStrategy": "BlockingRecreate"}
-        return {"failurePolicy": policy} | jobs
+        jobs = [_replicated(plan, template)]
+        jobs += [_replicated(role, self.template(role)) for role in plan.roles]
+        spec: Object = {"replicatedJobs": jobs}
+        if plan.roles:
+            # Servers have no end of their own: JobSet deletes them then (jobset_controller.go).
+            ends = {"operator": "All", "targetReplicatedJobs": [plan.role]}
+            spec = {"successPolicy": ends} | spec
+        if plan.restarts:
+            # No pod of the new gang before the last of the old one is gone.
+            policy = {"maxRestarts": plan.restarts, "restartStrategy": "BlockingRecreate"}
+            spec = {"failurePolicy": policy} | spec
+        return spec
+
+
+def _replicated(plan: Plan, template: Object) -> Object:
+    job = {
+        "backoffLimit": 0,
+        "completionMode": "Indexed",
+        "parallelism": plan.nodes,
+        "completions": plan.nodes,
+        "template": template,
+    }
+    return {"name": plan.role, "replicas": 1, "template": {"spec": job}}
 
 
 API = JobSet(
@@ -37,6 +47,7 @@ API = JobSet(
     plural="jobsets",
     index="batch.kubernetes.io/job-completion-index",
     restarts=True,
+    several_roles=True,
     since="JobSet",
     source="JobSet v0.10.1 and v0.12.0, api/jobset/v1alpha2",
 )

@@ -5,17 +5,27 @@ from __future__ import annotations
 from railhead.base.finding import Finding
 from railhead.kube import client as kube
 from railhead.launch import render
+from railhead.launch.apis import apis
 from railhead.launch.asked import Asked
+from railhead.launch.job import MAIN_ROLE
 
 ORDER = 90
+JOBSET = "jobset"
 UNLESS_OTHERS = True
 
 
 def check(asked: Asked) -> list[Finding]:
     """Ask the cluster's admission; last of all, as its messages are the least readable."""
     plan = asked.plan
+    if plan.role != MAIN_ROLE:
+        return []
     try:
-        asked.cluster.create(kube.trainjobs(plan.namespace), render.train_job(plan), dry_run=True)
+        if plan.roles and asked.api == JOBSET:
+            body = apis()[JOBSET].objects(plan)[-1]
+            asked.cluster.create(kube.jobset(plan.namespace, ""), body, dry_run=True)
+        else:
+            body = render.train_job(plan)
+            asked.cluster.create(kube.trainjobs(plan.namespace), body, dry_run=True)
     except kube.ApiError as error:
         if error.status in kube.TRANSIENT:
             raise

@@ -5,12 +5,13 @@ files that go along; ``reading`` makes a job of them.
 """
 
 from railhead.launch.job.files import MAX_FILES_BYTES, MAX_WORKSPACE_BYTES, Payload
-from railhead.launch.job.model import CheckpointFile, JobFile, SizingFile
+from railhead.launch.job.model import CheckpointFile, JobFile, RoleFile, SizingFile
 from railhead.launch.job.reading import MAX_JOB_FILE_BYTES, job_of, parse_job, read_job
 from railhead.launch.job.text import override_values
-from railhead.launch.job.values import MAX_NAME, NAME, WORKSPACE, seconds
+from railhead.launch.job.values import MAIN_ROLE, MAX_NAME, NAME, WORKSPACE, seconds
 
 __all__ = [
+    "MAIN_ROLE",
     "MAX_FILES_BYTES",
     "MAX_JOB_FILE_BYTES",
     "MAX_NAME",
@@ -20,6 +21,7 @@ __all__ = [
     "CheckpointFile",
     "JobFile",
     "Payload",
+    "RoleFile",
     "SizingFile",
     "job_of",
     "override_values",

@@ -21,6 +21,7 @@ from railhead.launch.job.values import (
     Name,
     ObjectName,
     Once,
+    RoleName,
     SecretKey,
     Size,
     Topology,
@@ -92,6 +93,37 @@ class SizingFile(BaseModel):
     gpu_mtbf_hours: Amount | None = None
 
 
+class RoleFile(BaseModel):
+    """Pods of a job's gang beside its own, such as inference servers beside a trainer.
+
+    What is not a field of a role is as the job says, and so are its image, framework, runtime and
+    GPUs when absent.
+
+    Attributes:
+        nodes: machines of this role, one pod each.
+        command: the program and its arguments, exactly as they reach the process; no shell.
+        gpus_per_node: GPUs that each pod requests.
+        processes_per_node: processes that are started in each pod; one for each GPU when absent.
+        env: environment variables beside the job's.
+        image: the container image.
+        framework: what starts the processes.
+        runtime: the ClusterTrainingRuntime.
+        launcher: as the job's, for this command; the job's does not hold for it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    nodes: Annotated[int, Field(ge=1, le=MAX_NODES)]
+    command: Command
+    gpus_per_node: Annotated[int, Field(ge=1, le=MAX_PROCESSES)] | None = None
+    processes_per_node: Annotated[int, Field(ge=1, le=MAX_PROCESSES)] | None = None
+    env: Annotated[dict[EnvName, Word], Field(max_length=100)] = Field(default_factory=dict)
+    image: Image | None = None
+    framework: ObjectName | None = None
+    runtime: ObjectName | None = None
+    launcher: Literal["own", "none"] | None = None
+
+
 class JobFile(BaseModel):
     """The contents of a job file.
 
@@ -139,6 +171,9 @@ class JobFile(BaseModel):
             gone can be read; ``pods`` leaves it with the pods; ``bare`` does too, and puts nothing
             before the command, for an image without ``sh``. When absent: ``kept``, if there is a
             claim.
+        roles: other pods of the same gang, by name, each with its own size, image and command: the
+            queue admits all of them or none, and the job is complete when its own command is. Only
+            a JobSet has roles: ``--api jobset``.
         sizing: the model, its batch and its machines, for the figures of `--explain` alone.
     """
 
@@ -173,6 +208,8 @@ class JobFile(BaseModel):
     avoid: Annotated[tuple[ObjectName, ...], Field(max_length=50), Once] = ()
     verify: Yes | None = None
     logs: Literal["kept", "pods", "bare"] | None = None
+    # Kueue takes eight PodSets (v0.16.2, apis/kueue/v1beta2/workload_types.go).
+    roles: Annotated[dict[RoleName, RoleFile], Field(max_length=7)] = Field(default_factory=dict)
     sizing: SizingFile | None = None
 
 
@@ -207,6 +244,7 @@ EXPECTED = {
     "avoid": "a list of at most 50 names of machines, each once",
     "verify": "true or false",
     "logs": "kept, on the runtime's claim too, pods or bare",
+    "roles": "at most 7 names, each with nodes, command and its like",
     "sizing": "lines of params: 8e9, global_batch: 1024 and their like",
     "sizing.dtype": "bf16, fp16 or fp32",
     "sizing.optimizer": "adamw or sgd",

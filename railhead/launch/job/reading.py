@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from railhead.base.errors import InputError
 from railhead.base.mistakes import told_by_rule
 from railhead.base.reading import read_text
 from railhead.launch.job.files import Payload, near_miss, payloads
-from railhead.launch.job.model import EXPECTED, JobFile
+from railhead.launch.job.model import EXPECTED, JobFile, RoleFile
 from railhead.launch.job.text import Mistake, Reader, compose, override
 
 MAX_JOB_FILE_BYTES = 1 << 20
@@ -60,10 +61,16 @@ def job_of(
     Raises:
         InputError: as :func:`read_job`.
     """
-    given = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-    read = _judge(given, lines={}, mistakes=[])
+    read = _judge(_plain(values), lines={}, mistakes=[])
     sent = payloads(read.files, folder, read.wrong)
     return _accept(read, where), sent
+
+
+def _plain(value: Any) -> Any:
+    """Return the value with tuples for lists, as a file's text is read."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _read_text(path: Path) -> str:
@@ -113,11 +120,20 @@ def _judge(values: Mapping[str, Any], *, lines: dict[str, int], mistakes: list[M
         job = JobFile.model_validate(given)
     except ValidationError as error:
         for item in error.errors(include_url=False):
-            path, wrong = told_by_rule(JobFile, item, EXPECTED)
+            path, wrong = _told(item)
             bad_files = bad_files or path.startswith("files")
             mistakes.append(Mistake(line=lines.get(path, 0), text=f"{path}: {wrong}"))
     files = () if bad_files else given.get("files", ())
     return _Read(job=job, files=files, lines=lines, mistakes=mistakes)
+
+
+def _told(error: ErrorDetails) -> tuple[str, str]:
+    """Return one mistake's path and what is allowed there; a role's fields are as a job's."""
+    field, *rest = error["loc"]
+    if field != "roles" or len(rest) < 2 or rest[1] == "[key]":
+        return told_by_rule(JobFile, error, EXPECTED)
+    path, wrong = told_by_rule(RoleFile, error | {"loc": tuple(rest[1:])}, EXPECTED)
+    return f"roles.{rest[0]}.{path}", wrong
 
 
 def _accept(read: _Read, where: str) -> JobFile:

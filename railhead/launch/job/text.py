@@ -7,7 +7,7 @@ Text fields take the text that was written: ``lr: 0.10`` reaches the process as 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from railhead.base.errors import InputError
 MAX_DEPTH = 20
 # Fields of named values, and fields that one value cannot say.
 INNER = ("env", "secrets", "mounts", "checkpoint", "sizing")
-WHOLE = ("command", "files", "datasets", "avoid")
+WHOLE = ("command", "files", "datasets", "avoid", "roles")
 NUMBER_FIELDS = frozenset({"nodes", "min_nodes", "gpus_per_node", "processes_per_node", "restarts"})
 
 
@@ -28,6 +28,11 @@ class Mistake:
 
     line: int
     text: str
+
+
+def _field(keys: Sequence[str]) -> str:
+    """Return the field of a job, or of one of its roles, that a value belongs to."""
+    return keys[2 if keys[0] == "roles" and len(keys) > 2 else 0]
 
 
 class Reader:
@@ -40,11 +45,10 @@ class Reader:
     def _mistake(self, node: yaml.Node, text: str) -> None:
         self.mistakes.append(Mistake(line=node.start_mark.line + 1, text=text))
 
-    def scalar(self, node: yaml.ScalarNode, path: str) -> str | int | None:
+    def scalar(self, node: yaml.ScalarNode, path: str, field: str) -> str | int | None:
         """Return the text as written, except for numbers where numbers belong."""
         if node.tag == "tag:yaml.org,2002:null":
             return None
-        field = path.partition(".")[0].partition("[")[0]
         text = str(node.value)
         if any("\ud800" <= c <= "\udfff" for c in text):
             self._mistake(node, f"{path}: half of a surrogate pair is not text")
@@ -53,14 +57,15 @@ class Reader:
             return int(text)
         return text
 
-    def value(self, node: yaml.Node, path: str) -> Any:
+    def value(self, node: yaml.Node, path: str, keys: tuple[str, ...] = ()) -> Any:
         """Return a node as text, number, list or mapping."""
         self.lines[path] = node.start_mark.line + 1
         if isinstance(node, yaml.ScalarNode):
-            return self.scalar(node, path)
+            return self.scalar(node, path, _field(keys))
         if isinstance(node, yaml.SequenceNode):
             return tuple(
-                self.value(child, f"{path}[{index}]") for index, child in enumerate(node.value)
+                self.value(child, f"{path}[{index}]", keys)
+                for index, child in enumerate(node.value)
             )
         result: dict[str, Any] = {}
         for key, child in node.value:
@@ -74,7 +79,7 @@ class Reader:
             elif name in result:
                 self._mistake(key, f"{inner}: given twice")
             else:
-                result[name] = self.value(child, inner)
+                result[name] = self.value(child, inner, (*keys, name))
         return result
 
 
@@ -101,7 +106,7 @@ def _check_events(text: str, where: str) -> None:
         if depth > MAX_DEPTH:
             raise InputError(
                 f"{line}: nested more than {MAX_DEPTH} levels deep",
-                remedy="a job file is two levels deep at most",
+                remedy="a job file is four levels deep at most",
             )
 
 

@@ -10,6 +10,10 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 # JobSet names a pod `<name>-node-0-<index>-<5 characters>`, at most 63 (jobset_webhook.go).
 MAX_NAME = 45
+# The pods of a job's own command, of which the name above has room; a role's is at most longer by
+# what the job's leaves.
+MAIN_ROLE = "node"
+MAX_ROLE = 20
 WORKSPACE = "/workspace"
 
 NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
@@ -53,6 +57,15 @@ def _name(value: str) -> str:
     if not NAME.fullmatch(value) or len(value) > MAX_NAME:
         raise _AllowedError(
             f"lower-case letters, digits and '-', starting with a letter, at most {MAX_NAME}"
+        )
+    return value
+
+
+def _role_name(value: str) -> str:
+    if not NAME.fullmatch(value) or len(value) > MAX_ROLE or value == MAIN_ROLE:
+        raise _AllowedError(
+            f"lower-case letters, digits and '-', starting with a letter, at most {MAX_ROLE}, and "
+            f"not {MAIN_ROLE}, which the job's own pods are called"
         )
     return value
 
@@ -246,6 +259,12 @@ def _text(pattern: re.Pattern[str] | str, longest: int | None = None) -> WithJso
 
 _FILE_WORDS = FILE_NAME.pattern
 Name = Annotated[str, AfterValidator(_name), _text(NAME, MAX_NAME)]
+RoleName = Annotated[
+    # As a property's name, of which a schema knows no length.
+    str,
+    AfterValidator(_role_name),
+    _text(f"(?!{MAIN_ROLE}$|.{{{MAX_ROLE + 1}}}){NAME.pattern}"),
+]
 Word = Annotated[str, AfterValidator(_word), _text(r"[^\x00]*")]
 EnvName = Annotated[
     str,

@@ -42,10 +42,11 @@ def room(plan: Plan, queue: str, short: list[str], most: str) -> Finding:
     """Return whether a queue can ever hold the job; ``short`` is what of it the queue cannot."""
     if not short:
         return Finding(name="quota", passed=True, text=f"{queue} can hold the job")
+    nodes = sum(part.nodes for part in plan.parts)
     return Finding(
         name="quota",
         passed=False,
-        text=f"{plan.nodes} nodes need {', '.join(short)} that {queue} {most}; the job would wait "
-        "for ever",
+        text=f"{nodes} nodes need {', '.join(short)} that {queue} {most}; the job would wait for "
+        "ever",
         remedy="ask for fewer nodes or GPUs, or name another queue",
     )

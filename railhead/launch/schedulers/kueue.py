@@ -63,8 +63,9 @@ def _short(asked: Asked, queue: Object) -> list[str]:
     borrows = bool((queue.get("spec") or {}).get("cohortName"))
     limits = borrowing_limits(queue, plan.flavor)
     short = []
-    for resource, each in sorted((plan.resources.get("requests") or {}).items()):
-        need = parse(each) * plan.nodes
+    for resource in sorted(plan.resources.get("requests") or {}):
+        parts = [part for part in plan.parts if part.flavor == plan.flavor]
+        need = sum((_needed(part, resource) for part in parts), Decimal(0))
         if resource not in amounts and resource == plan.gpu_resource:
             short.append(f"{show(need)} {resource} of none")
         elif resource in amounts and not (borrows and resource not in limits):
@@ -72,6 +73,12 @@ def _short(asked: Asked, queue: Object) -> list[str]:
             if need > most:
                 short.append(f"{show(need)} {resource} of {show(most)}")
     return short
+
+
+def _needed(plan: Plan, resource: str) -> Decimal:
+    """Return what all pods of one role request."""
+    each = (plan.resources.get("requests") or {}).get(resource, "0")
+    return parse(each) * plan.nodes
 
 
 SCHEDULER = Kueue()

@@ -70,6 +70,22 @@ LIMITS: dict[str, tuple[list[Any], list[Any]]] = {
     ),
     "verify": ([True, False], [1, "maybe", ""]),
     "logs": (["kept", "pods", "bare"], ["none", "", True]),
+    "roles": (
+        [
+            {},
+            {"a-1": {"nodes": 1, "command": ["x"]}},
+            {"x" * 20: {"nodes": 2, "command": ["x"], "gpus_per_node": None, "env": {"A": "1"}}},
+            {f"r{i}": {"nodes": 1, "command": ["x"], "image": "a"} for i in range(7)},
+        ],
+        [
+            *({name: {"nodes": 1, "command": ["x"]}} for name in ("node", "x" * 21, "A", "a.b")),
+            {"a": {"nodes": 1}},
+            {"a": {"nodes": 0, "command": ["x"]}},
+            {"a": {"nodes": 1, "command": ["x"], "queue": "b"}},
+            {"a": {"nodes": 1, "command": ["x"], "env": {"RAILHEAD_X": "1"}}},
+            {f"r{i}": {"nodes": 1, "command": ["x"]} for i in range(8)},
+        ],
+    ),
     "topology": (
         ["rack", "prefer rack", "4 in rack", "any", "k.io/rack", "x" * 316],
         ["prefer  a b", "x" * 317, "a b", "", "4 rack", "0 in rack", "prefer 4 in rack"],

@@ -1,0 +1,153 @@
+"""Jobs of several roles: what each role's pods get, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from railhead.base.errors import InputError, RefusedError
+from railhead.kube.client import Cluster
+from railhead.launch import render
+from railhead.launch.apis import apis
+from railhead.launch.job import job_of, parse_job
+from railhead.launch.plan import Plan, make_plan
+from railhead.launch.preflight import preflight
+from tests.unit.launch.conftest import CONTRACT
+from tests.unit.launch.fake_api import Api
+from tests.unit.launch.world import JOBSETS
+
+JOB = """
+name: grpo
+nodes: 1
+gpus_per_node: 4
+command: [torchrun, train.py]
+env: {LR: "1e-6", SEED: "0"}
+restarts: 3
+roles:
+  servers:
+    nodes: 2
+    image: vllm:1
+    command: [vllm, serve]
+    launcher: none
+    env: {SEED: "1"}
+  re-ward:
+    nodes: 1
+    gpus_per_node: 2
+    processes_per_node: 1
+    command: [torchrun, reward.py]
+"""
+
+
+def made(name: str = "grpo", **servers: Any) -> Plan:
+    """Return the plan of the job under this name, with its servers so changed."""
+    values = yaml.safe_load(JOB) | {"name": name}
+    values["roles"]["servers"] |= servers
+    return make_plan(parse_job(yaml.safe_dump(values, sort_keys=False), where="job"), (), CONTRACT)
+
+
+def pods(plan: Plan) -> dict[str, tuple[int, dict[str, Any], dict[str, Any]]]:
+    """Return each role's number of pods, their container and its variables."""
+    (jobset,) = apis()["jobset"].objects(plan)
+    results = {}
+    for job in jobset["spec"]["replicatedJobs"]:
+        (container,) = job["template"]["spec"]["template"]["spec"]["containers"]
+        env = {row["name"]: row.get("value") for row in container["env"]}
+        results[job["name"]] = job["template"]["spec"]["completions"], container, env
+    return results
+
+
+def test_each_role_is_of_its_own_size() -> None:
+    gang = pods(made())
+    assert {name: count for name, (count, _, _) in gang.items()} == {
+        "node": 1,
+        "servers": 2,
+        "re-ward": 1,
+    }
+    gpus = {
+        name: pod["resources"]["limits"]["nvidia.com/gpu"] for name, (_, pod, _) in gang.items()
+    }
+    assert gpus == {"node": "4", "servers": "4", "re-ward": "2"}, "the job's where a role has none"
+    images = {name: pod.get("image") for name, (_, pod, _) in gang.items()}
+    assert images == {"node": None, "servers": "vllm:1", "re-ward": None}
+    assert gang["servers"][1]["command"] + gang["servers"][1]["args"] == ["vllm", "serve"]
+
+
+def test_each_role_is_a_world_and_knows_the_others() -> None:
+    gang = pods(made())
+    for name, world in (("node", "4"), ("servers", "8"), ("re-ward", "1")):
+        _, _, env = gang[name]
+        assert env["RAILHEAD_ROLE"] == name
+        assert env["RAILHEAD_WORLD_SIZE"] == world, name
+        assert env["PET_MASTER_ADDR"] == f"grpo-{name}-0-0.grpo"
+        assert env["RAILHEAD_HOSTS_NODE"] == "grpo-node-0-0.grpo"
+        assert env["RAILHEAD_HOSTS_SERVERS"] == "grpo-servers-0-0.grpo,grpo-servers-0-1.grpo"
+        assert env["RAILHEAD_HOSTS_RE_WARD"] == "grpo-re-ward-0-0.grpo"
+        assert env["LR"] == "1e-6"
+        assert env["SEED"] == ("1" if name == "servers" else "0")
+    assert gang["servers"][2]["RAILHEAD_LAUNCHER"] == "none"
+    assert "RAILHEAD_LAUNCHER" not in gang["node"][2]
+
+
+def test_the_jobs_command_ends_the_gang() -> None:
+    (jobset,) = apis()["jobset"].objects(made())
+    assert jobset["spec"]["successPolicy"] == {
+        "operator": "All",
+        "targetReplicatedJobs": ["node"],
+    }
+    assert jobset["spec"]["failurePolicy"]["maxRestarts"] == 3
+
+
+def test_a_library_gives_roles_as_lists() -> None:
+    values = yaml.safe_load(JOB)
+    job, _ = job_of(values, folder=Path(), where="library")
+    assert job == parse_job(JOB, where="job")
+
+
+def test_only_a_jobset_has_roles() -> None:
+    for kind, api in apis().items():
+        if kind != "jobset":
+            with pytest.raises(InputError, match="roles: servers, re-ward: only a JobSet"):
+                api.objects(made())
+    with pytest.raises(InputError, match="add --api jobset"):
+        render.train_job(made())
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "a pool's nodes": ({"gpus_per_node": 9}, "roles.servers: gpus_per_node: 9 is not allowed"),
+    "a runtime": ({"runtime": "jax"}, "roles.servers: runtime: 'jax' is not in cluster 'lab'"),
+    "a wired variable": ({"env": {"MASTER_ADDR": "x"}}, "roles.servers: env: MASTER_ADDR: set by"),
+    "a name": ({"name": "x" * 43}, "roles.servers: too long beside the job's name"),
+}
+
+
+def test_refused_roles_are_named() -> None:
+    for case, (change, text) in REFUSED.items():
+        with pytest.raises(InputError) as caught:
+            made(**change)
+        assert caught.value.problem.startswith(text), case
+    assert made(name="x" * 42).name == "x" * 42
+
+
+def test_a_mistake_in_a_role_names_its_line() -> None:
+    with pytest.raises(InputError) as caught:
+        parse_job(JOB.replace("    nodes: 2\n", "    nodes: two\n    queue: x\n"), where="job")
+    assert "line 10: roles.servers.nodes: 'two' is not allowed; allowed: a whole number" in str(
+        caught.value
+    )
+    assert "line 11: roles.servers.queue: no such field; fields: nodes, command" in str(
+        caught.value
+    )
+
+
+def test_the_quota_is_of_all_roles(api: Api, cluster: Cluster) -> None:
+    preflight(cluster, made(), CONTRACT, api="jobset")
+    (sent,) = [query for method, path, query in api.asked if (method, path) == ("POST", JOBSETS)]
+    assert sent["dryRun"] == "All", "admission is asked about what would be applied"
+    with pytest.raises(RefusedError, match=r"4 nodes need 22 nvidia.com/gpu of 16") as caught:
+        preflight(cluster, made(gpus_per_node=8), CONTRACT, api="jobset")
+    assert "nodes: 3 is more" not in caught.value.problem
+    with pytest.raises(RefusedError, match="nodes: 3 is more than runtime torch can have"):
+        preflight(cluster, made(nodes=3, gpus_per_node=1), CONTRACT, api="jobset")
