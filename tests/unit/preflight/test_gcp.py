@@ -28,7 +28,7 @@ from railhead import config
 from railhead.base.errors import PrerequisiteError
 from railhead.platform.gcp.model import GcpCluster
 from railhead.preflight import gcp as checks
-from railhead.preflight import run
+from railhead.preflight import reading, run
 from railhead.preflight.ledger import ledger
 from railhead.preflight.reading import Google
 from tests.components import discovery
@@ -181,6 +181,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server = Server(("127.0.0.1", 0), Handler)
     Thread(target=server.serve_forever, daemon=True).start()
     patch = pytest.MonkeyPatch()
+    # The server here is a thread of the test, and answers late on a busy machine.
+    patch.setattr(reading, "READ_SECONDS", 120)
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048).private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
