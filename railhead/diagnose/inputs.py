@@ -107,7 +107,7 @@ def _take(file: Path, result: Sorted) -> bool:
 
 def _whole_json(data: bytes, file: Path) -> dict[str, Any]:
     try:
-        held = json.loads(data)
+        held = json.loads(ras.mended(data))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{file}: not JSON: {error}", remedy="was it cut?") from None
     return held if isinstance(held, dict) else {}

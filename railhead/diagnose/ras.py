@@ -25,6 +25,7 @@ PROCESS = re.compile(r"^\s+Process \d+ on node \S+ managing GPUs? .{1,80}")
 COUNTS = re.compile(
     r"^\s+(\d+) ranks? ha(?:ve|s) (?:launched up to operation (\d+)|not launched any)"
 )
+COMMALESS = re.compile(rb'("nvml_dev": -?\d+)(\s+"status")')
 # A rank this much slower than the middle one, in this share of the operations, is behind.
 SLOW_FACTOR = 1.5
 SLOW_SHARE = 0.5
@@ -66,6 +67,14 @@ def read_ras_text(data: bytes, name: str) -> Seen:
 
 def _names(line: str) -> bool:
     return bool(PROCESS.match(line) or RANK.match(line))
+
+
+def mended(data: bytes) -> bytes:
+    """Return a report as JSON: NCCL 2.28 leaves out the comma before a missing rank's status.
+
+    v2.28.7-1 to v2.28.9-1, src/ras/client_support.cc; v2.29.2-1 writes it.
+    """
+    return COMMALESS.sub(rb"\1,\2", data)
 
 
 def _objects(value: Any) -> Iterator[dict[str, Any]]:

@@ -536,7 +536,7 @@ CASES: dict[str, Case] = {
         silent=log("NCCL INFO MNNVL 1 cliqueId 7ffe cliqueSize 8 cliqueRank 0", IB_OK),
     ),
     "gpu-not-in-container": Case(
-        fires=log("RuntimeError: CUDA error: invalid device ordinal"), silent=ONE_NODE
+        fires=log("RuntimeError: No CUDA GPUs are available"), silent=ONE_NODE
     ),
     "nccl-version-mismatch": Case(
         fires=log(
@@ -729,6 +729,15 @@ CASES: dict[str, Case] = {
 
 # What else raises a cause: each rule that names an observation, one a line.
 FURTHER: tuple[tuple[str, Seen, bool], ...] = (
+    (
+        "plugin-not-found",
+        log(
+            "NCCL INFO NCCL_NET_PLUGIN set by environment to ofi",
+            "NCCL INFO NET/Plugin: Could not find: ofi libnccl-net-ofi.so",
+            SOCKET,
+        ),
+        True,
+    ),
     ("rdma-device-not-in-container", observed("pod-no-rdma-request", log=SOCKET), True),
     (
         "rdma-device-not-in-container",
@@ -882,6 +891,15 @@ FURTHER: tuple[tuple[str, Seen, bool], ...] = (
 
 # Lines that only look like a cause, each a log of its own.
 LOOK_ALIKES: tuple[tuple[str, str], ...] = (
+    (
+        "wrong-socket-interface",
+        "NCCL INFO Bootstrap: Using lo:127.0.0.1<0>\n"
+        "NCCL INFO comm 0x1 rank 0 nRanks 2 nNodes 2 localRanks 1 localRank 0 MNNVL 0\n"
+        "NCCL INFO ncclCommInitRankConfig comm 0x1 rank 0 nranks 2 busId 60 - Init COMPLETE\n"
+        + watchdog(0),
+    ),
+    # Whoever sends the signal, the line is the same.
+    ("host-out-of-memory", "  exitcode  : -9 (pid: 4242)\n"),
     (
         "gpudirect-kernel-support-missing",
         "NCCL INFO NET/Socket : GPU Direct RDMA Disabled for HCA 0 'enp1s0f0'\n",

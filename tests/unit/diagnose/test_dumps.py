@@ -306,6 +306,41 @@ def test_ras_json_names_missing_and_late_ranks() -> None:
     assert ras.read_ras_json({"communicators": [communicator([7, 7], False)]}, "ras.json") == {}
 
 
+# What NCCL 2.28.9 answered while rank 1 of 3 was stopped, without its other ranks.
+RAS_WITHOUT_A_COMMA = b"""{
+  "nccl_version": "2.28.9",
+  "communicators": [
+    {
+      "hash": "0x9c86943f6c907a9d",
+      "ranks": [],
+      "missing_ranks": [
+        {
+          "rank": 1,
+          "host": "127.0.0.1",
+          "pid": 884,
+          "cuda_dev": 0,
+          "nvml_dev": 0
+          "status": {
+            "unresponsive": true,
+            "considered_dead": false
+          }
+        }
+      ]
+    }
+  ]
+}
+"""
+
+
+def test_ras_json_lacks_a_comma_before_a_missing_ranks_status(tmp_path: Path) -> None:
+    for text in (RAS_WITHOUT_A_COMMA, ras.mended(RAS_WITHOUT_A_COMMA)):
+        (tmp_path / "ras.json").write_bytes(text)
+        result = inputs.sort([tmp_path])
+        assert result.skipped == []
+        [proof] = result.observed["ras-missing-ranks"]
+        assert "rank 1 on 127.0.0.1, process 884, is unresponsive" in proof.text
+
+
 @pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(held=st.dictionaries(st.sampled_from(("communicators", "ras")), VALUES, max_size=2))
