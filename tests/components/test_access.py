@@ -342,18 +342,19 @@ def shortened(
             write(name, guards[name])
 
 
-#: What no act can notice: guards that test_ending, test_job_guards, test_keepers, test_node_gate,
-#: test_patched_jobs, test_pod_guards and test_api_server try; an annotation that the API server
-#: writes into its field, which another validation reads; a pod of Windows that the API server
-#: itself refuses off the node's network; and what Trainer's overrides do not have.
+#: What no act can notice: what controllers and administrators ask, and what no person may create,
+#: which test_ending, test_keepers, test_node_gate, test_api_server and test_job_guards try; an
+#: annotation that the API server writes into its field, which another validation reads; a pod of
+#: Windows that the API server itself refuses off the node's network; and what Trainer's overrides
+#: do not have.
 NOT_BY_ACTS = re.compile(
-    r"(fabric-pod|gate-|jobs-ended|keep-|network-variables|parallel-job|train-job:|uncharged-pod)"
-    r"|workloads-ended"
-    r"|.*(another network|fabric|NCCL's variables|off its network)"
+    r"(gate-|jobs-ended|keep-|parallel-job|uncharged-pod|workloads-ended)"
+    r"|train-job: no queue charges this namespace"
+    r"|job-template: spec.entrypoint"
     r"|node-reach: (the annotation unconfined|windowsOptions)"
     r"|train-job-(author|pods): spec.podTemplateOverrides: .*(nodeName|schedulerName|resourceClaims"
     r"|runtimeClassName|terminationGracePeriodSeconds|privileged|capability|host(PID|IPC|Network"
-    r"|Port|Process)|Profile Unconfined|seLinux|sysctls|procMount|names a host)"
+    r"|Port|Process)|Profile Unconfined|seLinux|sysctls|procMount|names a host|command or args)"
 )
 
 
