@@ -17,6 +17,8 @@ def test_each_run_is_read_as_what_was_done_to_it() -> None:
     assert sorted(row["file"] for row in rows) == sorted(p.name for p in RUNS.glob("*.log"))
     for row in rows:
         reading = read([RUNS / row["file"]])
-        told = {name: claim.value for name, claim in reading.claims.items()}
-        told["cause"] = reading.cause or "null"
-        assert {name: told[name] for name in COLUMNS} == {name: row[name] for name in COLUMNS}, row
+        values = {name: claim.value for name, claim in reading.claims.items()}
+        values["cause"] = reading.cause or "null"
+        assert {name: values[name] for name in COLUMNS} == {name: row[name] for name in COLUMNS}, (
+            row
+        )
