@@ -898,7 +898,7 @@ LOOK_ALIKES: tuple[tuple[str, str], ...] = (
         "NCCL INFO ncclCommInitRankConfig comm 0x1 rank 0 nranks 2 busId 60 - Init COMPLETE\n"
         + watchdog(0),
     ),
-    # Whoever sends the signal, the line is the same.
+    # The line is the same for whatever sends the signal.
     ("host-out-of-memory", "  exitcode  : -9 (pid: 4242)\n"),
     (
         "gpudirect-kernel-support-missing",
