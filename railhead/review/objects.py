@@ -17,7 +17,7 @@ from railhead.review.compare import Change
 from railhead.review.judged import Judged
 from railhead.review.judges import program
 from railhead.review.model import Level
-from railhead.review.rows import flat, less, prefix, several, short
+from railhead.review.rows import flat, less, parts, prefix, several, short, told
 
 _LEVELS = ("privileged", "baseline", "restricted")
 _ENFORCE = "pod-security.kubernetes.io/enforce"
@@ -400,8 +400,8 @@ def _weaker(was: Mapping[str, Any], now: Mapping[str, Any], *, code: bool) -> It
                 yield Judged("ask", "jobs", f"{has} {after.get(name)} {name}, not {amount}")
     before, after = was.get("securityContext") or {}, now.get("securityContext") or {}
     if before != after:
-        gained = {k: v for k, v in dict(flat(after)).items() if dict(flat(before)).get(k) != v}
-        yield Judged("ask", "rights", f"has another security context: {short(gained)}")
+        text = told(parts("securityContext", before, after))
+        yield Judged("ask", "rights", f"has another security context ({text})")
     for key in ("volumeMounts", "livenessProbe", "readinessProbe"):
         gone = [m for m in several(was.get(key)) if m not in several(now.get(key))]
         if gone and code:

@@ -40,6 +40,11 @@ def _other(was: Any, now: Any) -> bool:
     return was is not None and was != now
 
 
+def _other_repository(was: Any, now: Any) -> bool:
+    names = [str(image).partition("@")[0].rpartition("/") for image in (was, now)]
+    return len({(path, name.partition(":")[0]) for path, _, name in names}) > 1
+
+
 def _swapped(was: Any, now: Any) -> bool:
     """Return whether another one took its place; none is said with the kind of purchase."""
     return now is not None and _other(was, now)
@@ -185,6 +190,15 @@ SETTINGS: tuple[Setting, ...] = (
         "jobs",
         "the driver is replaced on every node: {was} -> {now}",
         _THERE,
+    ),
+    Setting(
+        "runtimes*.image",
+        _other_repository,
+        "ask",
+        "network",
+        "{now} in place of {was}: jobs train over TCP if it lacks what the fabric needs in an "
+        "image (on EFA libfabric and aws-ofi-nccl; NCCL everywhere)",
+        "slow jobs",
     ),
     Setting(
         "ready_timeout_seconds",

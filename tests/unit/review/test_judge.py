@@ -351,6 +351,9 @@ def test_settings_that_lose_something_are_told() -> None:
     def team(**more: Any) -> dict[str, Any]:
         return {"teams": [{"name": "vision", **more}]}
 
+    def runs(image: str) -> dict[str, Any]:
+        return {"runtimes": [{"name": "torch", "image": image}]}
+
     bought = {"kind": "capacity-block", "id": "cr-1"}
     for before, after, sentence in (
         (claim(), claim(days=2, keep=1, delete=True), "ask data: deletes checkpoints every night"),
@@ -379,6 +382,8 @@ def test_settings_that_lose_something_are_told() -> None:
             "ask jobs: the driver is replaced on every node: 580.1 -> 580.2",
         ),
         ({"ready_timeout_seconds": 1800}, {"ready_timeout_seconds": 60}, "ask jobs: a gang of wh"),
+        (runs("r.io/efa:1"), runs("docker.io/torch:1"), "ask network: docker.io/torch:1 in place"),
+        (runs("r.io:5000/efa:1"), runs("r.io:5000/efa:2@sha256:0a"), ""),
         ({"ready_timeout_seconds": 60}, {"ready_timeout_seconds": 1800}, ""),
         (
             {"requeue": {"recovery_seconds": 900}},
@@ -424,6 +429,14 @@ def test_who_may_take_a_role_is_named() -> None:
         (wider, narrower, "ask access: may no longer be taken by AWS arn:b"),
     ):
         assert said([planned(ROLE, before)], [planned(ROLE, after)]) == [sentence]
+
+
+def test_rights_that_a_container_loses_are_told() -> None:
+    old, new = (
+        _pod(securityContext={"capabilities": {"add": names}}) for names in (["IPC_LOCK"], [])
+    )
+    (text,) = said([planned(DEPLOYMENT, old)], [planned(DEPLOYMENT, new)])
+    assert "securityContext.capabilities.add: IPC_LOCK -> (nothing)" in text
 
 
 def test_annotations_that_controllers_read_are_told() -> None:
