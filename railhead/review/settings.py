@@ -16,6 +16,7 @@ _TAKEN_BACK = ("flex-start", "spot")
 _THERE = "every job, while GPUs are away"
 _STOPPED = "running jobs are stopped for others by another rule"
 _RUNS = "who runs on what others want"
+_NICS = "NICs of every node are set up again, which ends the jobs there"
 _UNPROVEN = "nodes need not prove it any more: jobs run where the fabric is slow or lost"
 
 
@@ -225,6 +226,15 @@ SETTINGS: tuple[Setting, ...] = (
         "long runs",
     ),
     Setting(
+        "teams*.preemption.reclaim",
+        lambda _, now: now is not None and now != "any",
+        "ask",
+        "quota",
+        "its share is no promise any more: what others borrowed comes back when their jobs end by "
+        "themselves, or have a lower priority ({was} -> {now})",
+        "the team, whose jobs wait",
+    ),
+    Setting(
         "teams*.preemption.*", _swapped, "ask", "quota", f"{_STOPPED}: {{was}} -> {{now}}", _RUNS
     ),
     Setting(
@@ -260,6 +270,43 @@ SETTINGS: tuple[Setting, ...] = (
         for path in ("watching.checkpoint_minutes", "watching.off_fabric_megabytes")
     ),
     Setting(
+        "fabric.sriov.drain",
+        _off,
+        "ask",
+        "jobs",
+        "nodes are not drained before their NICs change: all change at once, under running jobs",
+        "every job there, at the next change of functions or firmware",
+    ),
+    *(
+        Setting(f"fabric.sriov.{field}", _swapped, "ask", "jobs", f"{_NICS}: {{was}} -> {{now}}")
+        for field in ("vfs", "rdma_mode", "firmware")
+    ),
+    Setting("fabric.sriov.max_unavailable", more, "ask", "jobs", "{now} nodes change at once"),
+    Setting(
+        "fabric.network_operator.ofed.*",
+        _swapped,
+        "ask",
+        "jobs",
+        "drivers of NICs are replaced otherwise, with the jobs on their nodes: {was} -> {now}",
+    ),
+    Setting(
+        "fabric.lock_memory",
+        _off,
+        "ask",
+        "network",
+        "pods may not lock memory (IPC_LOCK): NCCL cannot register any with the NICs",
+        "every job",
+    ),
+    Setting(
+        "fabric.install",
+        _off,
+        "ask",
+        "network",
+        "the stack no longer puts the fabric's plugin on nodes: without another one jobs use TCP",
+        "jobs on new nodes",
+    ),
+    Setting("fabric.nccl_net", _other, "ask", "network", "NCCL uses {now} in place of {was}"),
+    Setting(
         "watching.checkpoints",
         _off,
         "ask",
@@ -267,6 +314,8 @@ SETTINGS: tuple[Setting, ...] = (
         "nothing measures how old the newest checkpoint of a run is",
         "nobody, until a run has to resume",
     ),
+    # Switches that no row above speaks of.
+    Setting("*", lambda was, now: was is True and now is False, "ask", "jobs", "is switched off"),
 )
 
 

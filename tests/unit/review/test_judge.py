@@ -402,6 +402,16 @@ def test_settings_that_lose_something_are_told() -> None:
         ),
         (team(shares=[{"borrow": None}]), team(shares=[{"borrow": 2}]), "ask quota: may borrow 2"),
         (team(shares=[{"borrow": 2}]), team(shares=[{"borrow": None}]), ""),
+        (
+            team(preemption={"reclaim": "any"}),
+            team(preemption={"reclaim": "never"}),
+            "ask quota: i",
+        ),
+        ({"fabric": {"sriov": {"drain": True}}}, {"fabric": {"sriov": {"drain": False}}}, NICS),
+        ({"fabric": {"sriov": {"vfs": 1}}}, {"fabric": {"sriov": {"vfs": 8}}}, "NICs of every nod"),
+        ({"fabric": {"lock_memory": True}}, {"fabric": {"lock_memory": False}}, "IPC_LOCK"),
+        ({"a": {"b": True}}, {"a": {"b": False}}, "ask jobs: is switched off"),
+        ({"a": {"b": False}}, {"a": {"b": True}}, ""),
         (team(weight=2), team(weight=0), "ask quota: gets less of what is unused"),
         (
             {"network_policy": {"ingress_namespaces": []}},
@@ -670,6 +680,7 @@ def _trust(principal: Any, **more: Any) -> dict[str, Any]:
 
 ROLE = "aws:iam/role:Role"
 HOOK = "kubernetes:admissionregistration.k8s.io/v1:MutatingWebhookConfiguration"
+NICS = "ask jobs: nodes are not drained before their NICs change: all change at once"
 PRIORITY = "kubernetes:scheduling.k8s.io/v1:PriorityClass"
 MAP = "kubernetes:core/v1:ConfigMap"
 RAIL = "kubernetes:k8s.cni.cncf.io/v1:NetworkAttachmentDefinition"
