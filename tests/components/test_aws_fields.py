@@ -95,7 +95,7 @@ FIELDS: tuple[tuple[Any, tuple[Any, ...], dict[str, Any]], ...] = (
         {
             "name": None,
             "availability_zone": None,
-            "capacity_gib": 57600,
+            "capacity_gib": None,
             "throughput": 500,
             "metadata": {"kind": "automatic"},
             "efa": False,
@@ -162,6 +162,10 @@ WHOLE: dict[str, Any] = {
         raw["platform"]["storage"][0].update(availability_zone="us-east-2b"),
     ),
     "purchase": lambda raw: raw["pools"][0].update(purchase={"kind": "on-demand"}),
+    # The next size brings more metadata IOPS than the stack provisions.
+    "capacity_gib": lambda raw: raw["platform"]["storage"][0].update(
+        capacity_gib=57600, metadata={"kind": "provisioned", "iops": 24000}
+    ),
     # Nothing is pulled through what no mirror names.
     "image_caches": lambda raw: (
         raw["platform"].update(image_caches=[{"registry": "quay.io", "prefix": "quay"}]),

@@ -134,7 +134,7 @@ STACKS = (
     stack("more memory", WARNED, "its pods change", ("memory: 1800Gi", "memory: 1850Gi")),
     stack("another tag", GOOD, "", ("cost-center: training", "cost-center: research")),
     stack("comment", GOOD, "", ("# What is small and shared", "# Small, and shared")),
-    stack("larger file system", GOOD, "", ("38400", "57600")),
+    stack("larger file system", GOOD, "", ("38400", "57600"), ("iops: 12000", "iops: 24000")),
     stack(
         "one more researcher",
         GOOD,
