@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from railhead.framework.programs.world import wrong_launch, wrong_world
+
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
@@ -825,6 +827,16 @@ FURTHER: tuple[tuple[str, Seen, bool], ...] = (
     (
         "rank-count-disagrees",
         log("w-1:25:25 [0] init.cc:981 NCCL WARN Invalid rank requested : 2/2"),
+        True,
+    ),
+    (
+        "rank-count-disagrees",
+        log(f"error: {wrong_world('2', '1', 0)}"),
+        True,
+    ),
+    (
+        "rank-count-disagrees",
+        log(f"error: {wrong_launch([], '2', '1', '4')}"),
         True,
     ),
     (
