@@ -100,6 +100,7 @@ KNOWN = CLUSTERS | FILE_SYSTEMS | _JUDGED | _HARMLESS
 _APART = (
     *("random:*", "tls:index/privateKey:*", "tls:index/selfSignedCert:*", "time:*"),
     *("grafana:*", "datadog:*", "pagerduty:*", "newrelic:*"),
+    *("aws:ec2/flowLog:FlowLog", "aws:cloudtrail/*", "aws:guardduty/detector:Detector"),
     *("aws:cloudwatch/*", "aws:budgets/*", "aws:sns/topic:Topic", "aws:costexplorer/*"),
     *("aws:sqs/queue:Queue", "aws:route53/record:Record", "aws:acm/certificate:Certificate"),
     *("aws:ecr/repository:Repository", "aws:ecr/lifecyclePolicy:*"),

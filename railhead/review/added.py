@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from railhead.base.quantity import parse
 from railhead.review.compare import Change
 from railhead.review.judged import Judged
 from railhead.review.objects import WORKLOADS, Rule
-from railhead.review.rows import short
+from railhead.review.rows import several, short
 
+_DELETES = re.compile(r"\brm\s|\s-delete\b|\bunlink\b|\brmtree\b")
 _QUEUE = "kueue.x-k8s.io/queue-name"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 # Made by every job, or the jobs themselves.
@@ -92,8 +94,21 @@ def claims(change: Change, *, code: bool) -> Iterator[Judged]:
     for row in below:
         claim = row.get("persistentVolumeClaim")
         if isinstance(claim, Mapping) and not claim.get("readOnly") and row.get("name") in written:
-            text = f"mounts claim {claim.get('claimName')}, not read-only: what it runs can delete"
-            yield Judged("ask", "data", f"{text} every checkpoint there", "runs that resume")
+            name = claim.get("claimName")
+            runs = next((line for line in _lines(below) if _DELETES.search(line)), "")
+            if runs:
+                text = f"deletes files of claim {name}: it runs {short(runs)}"
+                yield Judged("refuse", "data", text, "runs that resume from them")
+            else:
+                text = f"mounts claim {name}, not read-only: what it runs can delete"
+                yield Judged("ask", "data", f"{text} every checkpoint there", "runs that resume")
+
+
+def _lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield each line that a container among the rows runs."""
+    for row in rows:
+        words = [str(w) for key in ("command", "args") for w in several(row.get(key))]
+        yield from " ".join(words).splitlines()
 
 
 def daemons(change: Change, *, code: bool) -> Iterator[Judged]:

@@ -102,6 +102,16 @@ ROWS: tuple[Gone, ...] = (
 OTHER = Gone("*", "ask", "guards", "the cluster had it and has it no more", _LATER)
 
 
+#: The row of the object that owns the jobs of `railhead launch` in a namespace.
+OWNER = Gone(
+    "kubernetes:core/v1:ConfigMap",
+    "refuse",
+    "jobs",
+    "ended jobs that it owns are deleted with it, and `destroy` no longer stops at running ones",
+    "who reads an ended job, or runs one when the stack goes",
+)
+
+
 def gone(type_: str) -> Gone:
     """Return what is lost with a resource of a type."""
     return next((row for row in ROWS if fnmatchcase(type_, row.type)), OTHER)

@@ -8,10 +8,12 @@ from typing import Any
 
 from pulumi.runtime.rpc import UNKNOWN
 
+from railhead.base.names import JOBS_OWNER
+from railhead.machines import MACHINES
 from railhead.review import rights
 from railhead.review.added import ADDED, QUIET
 from railhead.review.compare import Change, Planned, lost_order
-from railhead.review.gone import OTHER, gone, size
+from railhead.review.gone import OTHER, OWNER, gone, size
 from railhead.review.judged import Judged, unjudged
 from railhead.review.model import Level
 from railhead.review.objects import BY_KIND, READ
@@ -83,6 +85,8 @@ def judged(
         results += _expiry(change, added)
     if "apacityBlockReservation" in type_ and change.kind == "added":
         results.append(Judged("refuse", "capacity", "is bought by this: it is paid in full"))
+    elif type_.startswith("aws:ec2/capacityReservation:") and change.kind == "added" and code:
+        results.append(_reserved(change.now))
     results += _rest(change, kind, code=code)
     for result in results:
         yield result.rule or f"{result.loss}-{kind.lower()}", result
@@ -105,11 +109,21 @@ def _by_kind(change: Change, kind: str, *, code: bool) -> Iterator[Judged]:
         yield unjudged(unknown)
 
 
+def _reserved(inputs: Mapping[str, Any]) -> Judged:
+    """Return what a reservation of machines costs from its first minute on."""
+    count, type_ = inputs.get("instanceCount"), str(inputs.get("instanceType"))
+    machine = MACHINES.get(type_)
+    gpus = f" ({machine.gpus * int(count)} GPUs)" if machine and isinstance(count, int) else ""
+    until = inputs.get("endDate") or "someone cancels it"
+    text = f"reserves {count} machines {type_}{gpus}: paid for, used or not, until {until}"
+    return Judged("ask", "capacity", text, "who pays")
+
+
 def _lost(
     change: Change, *, code: bool, named: Collection[tuple[str, str]]
 ) -> Iterator[tuple[str, Judged]]:
     resource = change.before or change.either
-    row = gone(resource.type)
+    row = OWNER if resource.identity[-1:] == (JOBS_OWNER,) else gone(resource.type)
     amount = f" ({much})" if (much := size(resource)) else ""
     kind = resource.type.rpartition(":")[2].lower()
     level: Level = row.level

@@ -506,6 +506,9 @@ def _value(path: str, was: Any, now: Any, *, code: bool) -> Judged:
             if key == "manageJobsWithoutQueueName" and now is not True:
                 level = "refuse"
             return Judged(level, "quota", f"{text}: {meaning}", "teams with quota")
+    if path.endswith("autoUpgrade") and now is True:
+        text = f"{text}: a new version is rolled over the nodes by itself, and ends the jobs there"
+        return Judged("refuse" if code else "ask", "jobs", text, "every job on those nodes")
     if path.endswith("tag") and (str(now) in MOVING or now in (None, "")):
         return Judged("refuse", "jobs", f"{text}: a tag that moves")
     if now is False and was is True and path.endswith(("enabled", "Enabled")):

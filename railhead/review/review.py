@@ -36,7 +36,7 @@ from railhead.review.model import (
 from railhead.review.settings import settings
 from railhead.review.side import Side, sides, violations
 from railhead.review.sources import Hunk, Sources
-from railhead.review.texts import projects, requirements, secrets
+from railhead.review.texts import pipelines, projects, requirements, secrets
 
 #: Changes below these reach no stack's plan: they run on a user's machine, or on none.
 _ELSEWHERE = (
@@ -92,7 +92,7 @@ def review(
         stacks.append(stack)
         findings += of_stack
     findings += [*_gone_files(source), *secrets(source), *requirements(source), *projects(source)]
-    findings += _unplanned(source)
+    findings += [*_unplanned(source), *pipelines(source)]
     if options.unjudged:
         findings = [
             f.model_copy(update={"level": "ask"}) if f.level == "unjudged" else f for f in findings

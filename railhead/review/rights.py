@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
@@ -175,17 +176,35 @@ def _taken(
 ) -> Iterator[Judged]:
     gained = [who for who, when in now.items() if who not in was or was[who] != when]
     people = [who for who in gained if not who.startswith("Service ")]
-    loose = [who for who in people if who.startswith("Federated ") and ":sub" not in str(now[who])]
+    loose = [who for who in people if who.startswith("Federated ") and _is_loose(now[who])]
     if change.kind != "added" and gained:
         yield Judged("refuse", "rights", f"may be taken by others than before: {short(gained)}")
     elif change.kind != "added":
         lost = sorted(was.keys() - now.keys())
         yield Judged("ask", "access", f"may no longer be taken by {short(lost)}")
     elif loose and code:
-        text = f"may be taken by everyone of {short(loose)}: add a condition on `sub`"
+        named = ", ".join(f"{who} ({short(_subjects(now[who]))})" for who in loose)
+        text = f"may be taken by whatever is of {named}: name one repository or account in `sub`"
         yield Judged("refuse", "rights", text)
     elif people and code:
         yield Judged("ask", "rights", f"may be taken by {short(people)}")
+
+
+# One repository, or the accounts of one namespace.
+_OF_ONE = re.compile(r"repo:[^/*]+/[^:*]+:|system:serviceaccount:[^:*]+:")
+
+
+def _subjects(condition: Any) -> list[str]:
+    """Return the subjects of tokens that a condition lets in."""
+    tests = condition.values() if isinstance(condition, Mapping) else ()
+    rows = [item for test in tests if isinstance(test, Mapping) for item in test.items()]
+    return [str(value) for key, values in rows if key.endswith(":sub") for value in several(values)]
+
+
+def _is_loose(condition: Any) -> bool:
+    """Return whether tokens of more than one repository or namespace are let in."""
+    subjects = _subjects(condition)
+    return not subjects or any("*" in text and not _OF_ONE.match(text) for text in subjects)
 
 
 def _takers(document: Any) -> dict[str, Any]:

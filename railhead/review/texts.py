@@ -42,6 +42,7 @@ _KEYS = "the stack's secrets cannot be read, unless `pulumi stack change-secrets
 # sdk/go/common/workspace/project.go).
 _STATE = {
     "backend": "the state is elsewhere: `up` creates every resource a second time",
+    "name": "stacks of another project are new: `up` creates every resource a second time",
     "encryptedkey": _KEYS,
     "encryptionsalt": _KEYS,
     "secretsprovider": _KEYS,
@@ -105,6 +106,32 @@ def projects(source: Sources) -> Iterator[Finding]:
                         who="who runs the next `up`",
                         place=Place(file=name, line=1),
                     )
+
+
+def pipelines(source: Sources) -> Iterator[Finding]:
+    """Yield each workflow that newly runs a pull request's code with the base branch's rights."""
+    for name in source.changed:
+        if name.startswith(".github/") and name.endswith((".yml", ".yaml")):
+            before, after = (source.text(name, head=head) or "" for head in (False, True))
+            if _runs_strangers(after) and not _runs_strangers(before):
+                yield Finding(
+                    rule="pipeline-strangers",
+                    level="refuse",
+                    loss="rights",
+                    subject=name,
+                    what="runs the code of every pull request, of forks too, with the secrets and "
+                    "roles of the base branch (`pull_request_target`): use `pull_request`",
+                    who="nobody, until a stranger takes them",
+                    place=Place(file=name, line=1),
+                )
+
+
+def _runs_strangers(text: str) -> bool:
+    """Return whether a workflow has the base's secrets and checks out the pull request."""
+    lines = [line.partition(" #")[0] for line in text.splitlines() if line.lstrip()[:1] != "#"]
+    return any("pull_request_target" in line for line in lines) and any(
+        ref in line for line in lines for ref in ("github.event.pull_request.head", "refs/pull/")
+    )
 
 
 def _fields(text: str | None) -> Mapping[str, Any]:

@@ -47,6 +47,7 @@ HARMLESS = [
     "aws:sns/topicSubscription:TopicSubscription",
     "aws:s3/bucketWebsiteConfiguration:BucketWebsiteConfiguration",
     "aws:glue/catalogTable:CatalogTable",
+    "aws:ec2/flowLog:FlowLog",
 ]
 
 

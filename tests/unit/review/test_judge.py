@@ -215,6 +215,12 @@ def test_same_object_under_another_name_is_replaced() -> None:
     assert text.startswith("refuse data: has another name in the program")
 
 
+def test_owner_of_jobs_that_goes_is_refused() -> None:
+    owner = {"metadata": {"name": "railhead-jobs", "namespace": "training"}}
+    (text,) = said([planned(MAP, owner)], [])
+    assert text.startswith("refuse jobs: is deleted: ended jobs that it owns are deleted")
+
+
 def test_alias_is_the_same_resource() -> None:
     old = planned(FSX, {"storageCapacity": 4800}, "a")
     new = planned(FSX, {"storageCapacity": 4800}, "b", aliases=frozenset({old.urn}))
@@ -475,6 +481,7 @@ def test_switches_of_charts_are_refused_where_they_loosen() -> None:
         ("webhook.failurePolicy", "Ignore", "Fail", "ask"),
         ("server.tls", True, False, "refuse"),
         ("server.tls", False, True, "ask"),
+        ("driver.upgradePolicy.autoUpgrade", False, True, "refuse jobs: value driver.upgradePolic"),
         ("server.insecure", False, True, "refuse"),
         ("server.insecure", True, False, "ask"),
         ("server.hostNetwork", None, True, "refuse"),
@@ -666,8 +673,9 @@ def _quota(amount: str) -> dict[str, Any]:
     return {"metadata": {"name": "it"}, "spec": {"resourceGroups": groups}}
 
 
-def _mounting(**mount: Any) -> dict[str, Any]:
-    made = _pod(volumeMounts=[{"name": "a", "mountPath": "/a", **mount}])
+def _mounting(command: Any = (), **mount: Any) -> dict[str, Any]:
+    mounts = [{"name": "a", "mountPath": "/a", **mount}]
+    made = _pod(volumeMounts=mounts, command=list(command))
     claim = {"name": "a", "persistentVolumeClaim": {"claimName": "checkpoints"}}
     made["spec"]["template"]["spec"]["volumes"] = [claim]
     return made
@@ -676,6 +684,10 @@ def _mounting(**mount: Any) -> dict[str, Any]:
 def _trust(principal: Any, **more: Any) -> dict[str, Any]:
     row = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": principal, **more}
     return {"assumeRolePolicy": {"Statement": [row]}}
+
+
+def _of_token(subject: str) -> dict[str, Any]:
+    return _trust({"Federated": "arn:x"}, Condition={"StringLike": {"x:sub": subject}})
 
 
 ROLE = "aws:iam/role:Role"
@@ -711,11 +723,23 @@ ADDED = [
         _trust({"AWS": "arn:aws:iam::9:root"}),
         "ask rights: may be taken by AWS arn:aws:iam::9",
     ),
-    (ROLE, _trust({"Federated": "arn:x"}), "refuse rights: may be taken by everyone of Federated"),
+    (ROLE, _trust({"Federated": "arn:x"}), "refuse rights: may be taken by whatever is of Federa"),
     (
         ROLE,
-        _trust({"Federated": "arn:x"}, Condition={"StringEquals": {"x:sub": "repo"}}),
-        "ask rights: may be taken by Federated arn:x",
+        _of_token("repo:acme/*"),
+        "refuse rights: may be taken by whatever is of Federated arn:x",
+    ),
+    (ROLE, _of_token("repo:acme/infra:*"), "ask rights: may be taken by Federated arn:x"),
+    (ROLE, _of_token("system:serviceaccount:*:ci"), "(system:serviceaccount:*:ci)"),
+    (
+        "aws:ec2/capacityReservation:CapacityReservation",
+        {"instanceType": "p5.48xlarge", "instanceCount": 16},
+        "ask capacity: reserves 16 machines p5.48xlarge (128 GPUs): paid for, used or not, until",
+    ),
+    (
+        DEPLOYMENT,
+        _mounting(command=["sh", "-c", "find /a -mmin +9 -delete"]),
+        "refuse data: deletes files of claim checkpoints: it runs sh -c find /a -mmin +9 -delete",
     ),
     (ROLE, {"assumeRolePolicy": UNKNOWN}, "unjudged judges: could not be judged"),
 ]

@@ -23,7 +23,7 @@ from railhead.review.model import verdict as verdict_of
 from railhead.review.review import reaches_plans
 from railhead.review.side import Side
 from railhead.review.sources import sources
-from railhead.review.texts import projects, requirements
+from railhead.review.texts import pipelines, projects, requirements
 
 FILE = "stacks/Pulumi.a.yaml"
 
@@ -315,6 +315,23 @@ def test_pipelines_are_judges_but_for_their_comments(repository: Path, tmp_path:
         assert any(row.startswith(name) for row in who.changed) is changed, (name, after)
 
 
+def test_workflow_that_runs_strangers_is_refused(repository: Path, tmp_path: Path) -> None:
+    name = ".github/workflows/it.yml"
+    head = "    ref: ${{ github.event.pull_request.head.sha }}\n"
+    folder = tmp_path / "laid"
+    folder.mkdir()
+    source = sources(repository, "HEAD", folder)
+    (repository / name).parent.mkdir(parents=True)
+    for text, refused in (
+        (f"on: pull_request_target\n{head}", True),
+        (f"on: pull_request\n{head}", False),
+        ("on: pull_request_target\n", False),
+        (f"on: pull_request  # not pull_request_target\n{head}", False),
+    ):
+        (repository / name).write_text(text)
+        assert bool(list(pipelines(replace(source)))) is refused, text
+
+
 def test_rights_wheels_and_own_actions_are_judges(repository: Path, tmp_path: Path) -> None:
     names = [
         *(".github/actions/setup/run.sh", ".gitlab/review.yml"),
@@ -379,6 +396,7 @@ def test_state_that_moves_is_refused(repository: Path, tmp_path: Path) -> None:
     for name, before, after, subjects in (
         ("Pulumi.yaml", backend, "name: a\n", ["Pulumi.yaml: backend"]),
         ("Pulumi.yaml", backend, f"# here\n{backend}", []),
+        ("Pulumi.yaml", "name: a\n", "name: b\n", ["Pulumi.yaml: name"]),
         (FILE, "encryptionsalt: a\n", "encryptionsalt: b\n", [f"{FILE}: encryptionsalt"]),
         (FILE, "config: {}\n", "config: {a: b}\n", []),
         ("tests/Pulumi.yaml", backend, "name: a\n", []),
