@@ -487,7 +487,9 @@ class Lab:
             f"{spec.nodes} nodes to be Ready with {', '.join(spec.device_resources())}",
             lambda: not unready(spec, self.nodes()),
             roles=("kube-controller-manager", "kube-scheduler"),
-            timeout=120,
+            # A kubelet that makes its CSINode before its Node is there tries again until 20 s, then
+            # after two minutes more (v1.35, pkg/volume/csi/csi_plugin.go, initializeCSINode).
+            timeout=200,
             lacking=lambda: unready(spec, self.nodes()),
         )
 
