@@ -65,7 +65,7 @@ class Page:
         assert "exceptionDetails" not in sent, sent
         return sent["result"].get("value")
 
-    def until(self, script: str, seconds: float = 20) -> Any:
+    def until(self, script: str, seconds: float = 120) -> Any:
         """Return what an expression gives once that is true."""
         end = time.monotonic() + seconds
         while not (value := self.run(script)):
@@ -84,9 +84,10 @@ class Page:
         )
 
     def type(self, selector: str, text: str) -> None:
-        """Write a text into a field; what listens for keys hears the last one released."""
+        """Write a text into a field, the last letter by its key, for what listens for keys."""
         self.run(f"document.querySelector({selector!r}).focus()")
-        self.send("Input.insertText", text=text)
+        self.send("Input.insertText", text=text[:-1])
+        self.send("Input.dispatchKeyEvent", type="keyDown", key=text[-1], text=text[-1])
         self.send("Input.dispatchKeyEvent", type="keyUp", key=text[-1])
 
     def open(self, address: str) -> None:
