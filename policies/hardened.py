@@ -182,12 +182,12 @@ def problems(resource: CloudResource) -> Iterator[str]:
 
 def _everybody(resource: CloudResource) -> Iterator[str]:
     """Yield a message for each right of a cloud that everyone has."""
-    # A project cannot be public: IAM accepts no such member there.
-    if resource.kind.startswith("gcp:storage/bucketIAM"):
+    if resource.kind.startswith("gcp:") and "iam" in resource.kind.lower():
+        bucket = resource.kind.startswith("gcp:storage/")
         members = resource.body.get("members")
         listed = members if isinstance(members, list) else [members]
         for member in (resource.body.get("member"), *listed):
-            if member is UNKNOWN:
+            if member is UNKNOWN and bucket:
                 yield _unjudged(resource, "member")
             elif member in _ANYBODY:
                 yield f"{resource.name}: member is {member!r}, that is everybody: name who may"

@@ -112,6 +112,8 @@ _APART = (
     *("aws:kinesis/stream:Stream", "aws:glue/catalog*", "aws:glue/crawler:Crawler"),
     *("aws:glue/job:Job", "aws:glue/trigger:Trigger", "aws:ecs/cluster:Cluster"),
     "aws:ecs/taskDefinition:TaskDefinition",
+    # Whom they name and which role they give is judged.
+    *("gcp:*IamMember", "gcp:*IamBinding", "gcp:*IAMMember", "gcp:*IAMBinding"),
     *("gcp:monitoring/*", "gcp:logging/*", "gcp:billing/budget:Budget"),
     "gcp:compute/address:Address",
     *("gcp:artifactregistry/repository:Repository", "gcp:pubsub/topic:Topic"),

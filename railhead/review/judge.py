@@ -77,7 +77,7 @@ def judged(
         for rule in (rights.documents, rights.trusts, rights.attachments):
             results += rule(change, code=code)
         results += [*_reach(change), *_expiry(change, added)]
-    if type_.startswith("gcp:") and "iAM" in type_:
+    if type_.startswith("gcp:") and "iam" in type_.lower():
         results += rights.google(change)
     elif type_.startswith("gcp:compute/firewall"):
         results += _reach(change)

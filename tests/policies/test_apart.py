@@ -48,6 +48,7 @@ HARMLESS = [
     "aws:s3/bucketWebsiteConfiguration:BucketWebsiteConfiguration",
     "aws:glue/catalogTable:CatalogTable",
     "aws:ec2/flowLog:FlowLog",
+    "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember",
 ]
 
 

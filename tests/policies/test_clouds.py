@@ -202,6 +202,11 @@ ANYBODY = {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resou
         (CLUSTER, {}, "encryptionConfig is missing"),
         (TEMPLATE, {"networkInterfaces": [{"associatePublicIpAddress": "true"}]}, "internet"),
         (MEMBER, {"member": "allUsers"}, "everybody"),
+        (
+            "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember",
+            {"member": "allUsers"},
+            "everybody",
+        ),
         (MEMBER, {"members": ["user:a", "allAuthenticatedUsers"]}, "everybody"),
         (MEMBER, {"member": UNKNOWN_STRING_VALUE}, "not known"),
         (POLICY, {"policy": json.dumps({"Statement": ANYBODY})}, "everybody"),
@@ -227,6 +232,6 @@ def test_conditional_or_named_policy_is_not_public() -> None:
         assert not list(hardened.problems(planned(POLICY, policy=text)))
     assert not list(hardened.problems(planned(MEMBER, member="user:a")))
     for token in (*OPENED, "aws:iam/user:User", "aws:iam/groupMembership:GroupMembership"):
-        body = {"acl": "private", "grants": [{"id": "a", "permissions": ["READ"]}]}
+        body: dict[str, Any] = {"acl": "private", "grants": [{"id": "a", "permissions": ["READ"]}]}
         assert not list(hardened.problems(planned(token, **body))), token
         assert token in KNOWN or apart(token, component=False), token

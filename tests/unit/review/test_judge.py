@@ -336,6 +336,12 @@ def test_rights_that_others_get_are_told() -> None:
             "or who has it",
         ),
         (
+            "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember",
+            {"role": "roles/viewer", "member": "user:a"},
+            {"role": "roles/viewer", "member": "user:b"},
+            "ask rights: gives user:b roles/viewer",
+        ),
+        (
             "gcp:projects/iAMBinding:IAMBinding",
             {"role": "roles/viewer", "members": ["user:a"]},
             {"role": "roles/viewer", "members": ["user:a", "user:b"]},
