@@ -323,8 +323,8 @@ class Arenas:
         if contest.held:
             self.hold(contest.arena, "Hold")
         begin = time.monotonic()
-        # The first to be let in must still run when the node goes.
-        lasting = 12.0 if contest.loses_node else seconds
+        # The first to be let in must still run when the last, half a minute later, is let in, too.
+        lasting = 45.0 if contest.loses_node else seconds
         for gang in sorted(contest.gangs, key=lambda g: g.after):
             time.sleep(max(0.0, begin + gang.after - time.monotonic()))
             self.submit(contest, gang, lasting)
@@ -334,7 +334,7 @@ class Arenas:
             wait(lambda: names <= known, 60, f"{contest.number}'s Workloads")
             self.hold(contest.arena, "None")
         if contest.loses_node:
-            wait(lambda: self._running(contest) > 0, 120, f"{contest.number}'s first pods")
+            wait(lambda: self._begun(contest) > 0, 120, f"{contest.number}'s first pods")
             running.wait(180)
         everyone = [gang.name for gang in contest.gangs]
         wait(
@@ -345,12 +345,15 @@ class Arenas:
         self.clear(contest)
         return {name: self.ended[name] for name in everyone}
 
-    def _running(self, contest: Contest) -> int:
+    def _begun(self, contest: Contest) -> int:
+        """Return how many pods run or did: a busy kubelet may tell only of their end."""
         pods = self.cluster.list(
             kube.core(self.namespace(contest.arena), "pods"),
             selector=f"{_CONTEST}={contest.number}",
         )
-        return sum((pod.get("status") or {}).get("phase") == "Running" for pod in pods)
+        return sum(
+            (pod.get("status") or {}).get("phase") in ("Running", "Succeeded") for pod in pods
+        )
 
 
 def job_set(gang: Gang, contest: Contest, namespace: str, seconds: float) -> dict[str, Any]:
