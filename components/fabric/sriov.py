@@ -27,7 +27,7 @@ OPERATOR_CONFIG = "default"
 # sriovnetworknodepolicy_controller.go). NVIDIA's operator labels each node that has its NICs, and
 # with ``false`` at once where it loads no driver (network-operator v26.4.1,
 # nicclusterpolicy_controller.go, handleMOFEDWaitLabelsNoConfig).
-_DRIVEN = {LABEL_MOFED_WAIT: "false"}
+_DRIVER_READY = {LABEL_MOFED_WAIT: "false"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,14 +63,14 @@ def operator_config(fabric: SriovFabric) -> dict[str, Any]:
         "logLevel": 2,
         # Its plugin writes firmware, which fails under the kernel's lockdown (Secure Boot).
         **({} if fabric.sriov.firmware else {"disablePlugins": ["mellanox"]}),
-        "configDaemonNodeSelector": dict(_DRIVEN),
+        "configDaemonNodeSelector": dict(_DRIVER_READY),
     }
 
 
 def _drivers_loaded(fabric: SriovFabric) -> dict[str, str]:
     """Return the label of nodes that have the operator's driver loaded; empty with the host's."""
     operator = fabric.network_operator
-    return dict(_DRIVEN) if operator and operator.ofed else {}
+    return dict(_DRIVER_READY) if operator and operator.ofed else {}
 
 
 def pool_config(pool: Pool, fabric: SriovFabric) -> dict[str, Any]:
