@@ -9,7 +9,7 @@ from typing import Any
 from railhead.base.errors import PrerequisiteError, RefusedError
 from railhead.base.finding import Finding
 from railhead.base.names import TRAINING_LABEL
-from railhead.catalog.versions import COMBINATIONS
+from railhead.catalog.versions import COMBINATIONS, Controller, Part
 from railhead.config.live import MANAGED, described, require_own, target
 from railhead.config.served import addons, unserved
 from railhead.kube import nodes
@@ -277,13 +277,16 @@ def releases(cluster: ExistingCluster) -> dict[str, str]:
     for controller in combination.controllers:
         if controller.name != "kueue" or cluster.queueing.scheduler == "kueue":
             brings[_GROUPS[controller.name]] = controller.name
-    for name in addons(cluster):
-        for kind in combination.addon(name).crds:
-            brings[kind.partition(".")[2].partition("/")[0]] = name
+    parts: dict[str, Controller | Part] = {
+        name: combination.addon(name) for name in addons(cluster)
+    }
     network = getattr(cluster.fabric, "network_operator", None)
     if network is not None and "sriov" in cluster.fabric.row.operators:
-        for kind in combination.parts["sriov-network-operator"].crds:
-            brings[kind.partition(".")[2].partition("/")[0]] = "its SR-IOV operator"
+        # Its chart is within the network operator's.
+        parts["sriov-network-operator"] = combination.parts["sriov-network-operator"]
+    for name, part in parts.items():
+        for kind in part.crds:
+            brings[kind.partition(".")[2].partition("/")[0]] = name
     if any(part is not None and part.nfd == "operator" for part in (cluster.gpu_operator, network)):
         brings[_NFD_GROUP] = "node-feature-discovery"
     return brings
