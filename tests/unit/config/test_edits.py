@@ -542,6 +542,30 @@ def test_directory_of_an_older_railheads_share_is_compared() -> None:
     assert edits.stop(before, contract(shipped("onprem-roce-shared")), ()) == ""
 
 
+def test_settings_that_an_older_railhead_did_not_record_pass() -> None:
+    """Compare them from the next `up` on, which records them."""
+    driver = "NICs' driver (fabric.network_operator.ofed)"
+    for stack, part, name, group, key in (
+        ("gcp-a3-mega", "storage", "filestore", "fixed", "capacity_gib"),
+        ("gcp-a3-ultra", "storage", "lustre", "grows", "capacity_gib"),
+        ("gcp-a3-ultra", "storage", "lustre", "fixed", "google_services"),
+        ("onprem-ib-sriov", "pools", "h100", "fixed", driver),
+    ):
+        old = contract(shipped(stack)).model_dump(mode="json")
+        del old["made"][part][name][group][key]
+        before = ClusterContract.from_data(old, where="it")
+        assert edits.stop(before, contract(shipped(stack)), ()) == "", key
+
+
+def test_automatic_metadata_of_an_older_railhead_is_no_loss() -> None:
+    automatic = shipped("aws-p5-prod", storage(0, metadata={"kind": "automatic"}))
+    old = contract(automatic).model_dump(mode="json")
+    old["made"]["storage"]["lustre"]["grows"]["metadata.iops"] = 0
+    before = ClusterContract.from_data(old, where="it")
+    for new in (automatic, shipped("aws-p5-prod")):
+        assert edits.stop(before, contract(new), ()) == ""
+
+
 def test_nodes_of_an_older_railhead_are_asked_for() -> None:
     """A launch template of which nothing is known may be another: EKS then replaces each node."""
     old = contract(shipped("aws-p5-prod")).model_dump(mode="json")
