@@ -134,7 +134,7 @@ def test_a_reader_finds_pages_in_a_browser(served: str, tmp_path: Path) -> None:
                 __version__
             )
             if width == 1280:
-                tabs = page.run(f"{texts('.md-tabs__link')}")
+                tabs = page.run(texts(".md-tabs__link"))
                 assert tabs[1:6] == [
                     *("Researchers", "Platform engineers", "Reviewers", "On call", "Contributors")
                 ]
