@@ -269,9 +269,9 @@ def networks(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
         yield _room(aws, _INTERFACES, need, used, f"interfaces in {zone}")
     if isinstance(network, NewNetwork):
         # VPC user guide, security-vpc-bpa-basics: `block-ingress` leaves NAT gateways open.
-        asked = aws.require("ec2:DescribeVpcBlockPublicAccessOptions")
-        options = asked["VpcBlockPublicAccessOptions"]
-        if options.get("InternetGatewayBlockMode") == "block-bidirectional":
+        answer = aws.require("ec2:DescribeVpcBlockPublicAccessOptions")
+        mode = answer["VpcBlockPublicAccessOptions"].get("InternetGatewayBlockMode")
+        if mode == "block-bidirectional":
             yield failed(
                 "VPC Block Public Access is bidirectional, which closes the new VPC's NAT gateways",
                 "have it set to ingress-only, or take an existing network that is excluded from it",
@@ -442,16 +442,16 @@ def _addresses(cluster: AwsCluster, zone: str) -> int:
 
 
 def _resolves(aws: Aws, vpc: str) -> Iterator[Finding]:
-    """Look whether nodes resolve the API server's private address, and file systems' names."""
+    """Find what keeps nodes from resolving the API server's private address, and file systems'."""
     for key, option in _DNS.items():
-        asked = key[0].lower() + key[1:]
-        answer = aws.ask("ec2:DescribeVpcAttribute", VpcId=vpc, Attribute=asked)
+        attribute = key[0].lower() + key[1:]
+        answer = aws.ask("ec2:DescribeVpcAttribute", VpcId=vpc, Attribute=attribute)
         if answer is None:
             yield failed(f"{vpc} is not in this account and region")
             return
         if not answer[key]["Value"]:
             yield failed(
-                f"{vpc} has {asked} off: no node finds the API server",
+                f"{vpc} has {attribute} off: no node finds the API server",
                 f"aws ec2 modify-vpc-attribute --vpc-id {vpc} --{option}",
             )
 
@@ -509,13 +509,13 @@ def image(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
         if answer is None:
             yield failed(f"EKS has no image {kind} {cpu} of {minor}, release {release or 'newest'}")
             continue
-        name = answer["Parameter"]["Value"]
-        seen = aws.ask("ec2:DescribeImages", ImageIds=[name], IncludeDeprecated=True)
-        if seen and seen["Images"]:
-            yield ok(f"{name} is the image {kind} {cpu} of {minor}")
+        ami = answer["Parameter"]["Value"]
+        images = aws.ask("ec2:DescribeImages", ImageIds=[ami], IncludeDeprecated=True)
+        if images and images["Images"]:
+            yield ok(f"{ami} is the image {kind} {cpu} of {minor}")
         else:
             yield failed(
-                f"{name}, the image {kind} {cpu} of {minor}, is not to be seen in this account",
+                f"{ami}, the image {kind} {cpu} of {minor}, is not to be seen in this account",
                 "have `amazon` among the image providers of the account's Allowed AMIs",
             )
 
