@@ -199,7 +199,7 @@ docs-tools: venv
 
 .PHONY: browser
 browser:
-	@command -v chromium-headless-shell chromium >/dev/null && exit
+	@command -v chromium-headless-shell chromium chromium-browser google-chrome >/dev/null && exit
 	install() { DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends chromium-headless-shell; }
 	[ "$$(id -u)" = 0 ] && { install || { apt-get update -q && install; }; } >/dev/null 2>&1 ||
 	  echo "railhead: no browser looks at the site: as root, apt-get install chromium-headless-shell"
