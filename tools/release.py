@@ -37,7 +37,7 @@ FOLDERS = {
     "railhead-accept": ("distributions/accept", "base.txt"),
     "railhead-lab": ("distributions/lab", "lab.txt"),
 }
-#: Of the plugin's folder, in which the engine makes an environment where it runs in a checkout.
+#: Files of the plugin's folder; in a checkout the engine leaves an environment beside them.
 PLUGIN = ("PulumiPlugin.yaml", "__main__.py")
 #: Of every file in an archive: hatch's own, for the same reason.
 EPOCH = 1580601600
