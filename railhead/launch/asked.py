@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from railhead.base.finding import Finding
@@ -19,17 +19,31 @@ UP_AGAIN = "run `pulumi up` on the cluster's stack again"
 class Asked:
     """A plan, and the cluster that it is for; the checks ask at the same time.
 
-    ``api`` is the kind of job that it is written as, None for the TrainJob.
+    ``api`` is the kind of job that it is written as, None for the TrainJob. ``gang`` is the whole
+    job where the plan is of one of its roles.
     """
 
     cluster: kube.Cluster
     plan: Plan
     contract: ClusterContract
     api: str | None = None
+    gang: Asked | None = None
+
+    @property
+    def parts(self) -> tuple[Plan, ...]:
+        """The plans of all roles of the gang."""
+        return (self.gang or self).plan.parts
+
+    @property
+    def each(self) -> tuple[Asked, ...]:
+        """One for each role of the gang, the job's own first."""
+        return (self, *(replace(self, plan=role, gang=self) for role in self.plan.roles))
 
     @cached_property
     def live(self) -> list[nodes.Object] | str:
         """Every node that the job does not avoid; what the server said if they are not listed."""
+        if self.gang is not None:
+            return self.gang.live
         try:
             live = nodes.live(self.cluster)
             return [node for node in live if node["metadata"]["name"] not in self.plan.avoid]

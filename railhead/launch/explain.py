@@ -16,7 +16,7 @@ from railhead.base.names import (
 from railhead.contract import ClusterContract, Runtime
 from railhead.launch.estimates import Figure, Shape, figures
 from railhead.launch.job import WORKSPACE, JobFile, SizingFile
-from railhead.launch.plan import Plan
+from railhead.launch.plan import HOSTS, Plan
 from railhead.launch.programs.keep import POD, RUN
 
 _NETWORKS = "k8s.v1.cni.cncf.io/networks"
@@ -87,6 +87,7 @@ def derived(
     return (
         *_place(asked),
         *_size(asked),
+        *_roles(asked),
         *_program(asked),
         *_environment(asked),
         *_pods(asked),
@@ -204,6 +205,17 @@ def _size(asked: _Asked) -> Iterator[Derived]:
     )
 
 
+def _roles(asked: _Asked) -> Iterator[Derived]:
+    for part in asked.plan.roles:
+        yield Derived(
+            name=f"role {part.role}",
+            value=f"{part.nodes} nodes of {part.gpus_per_node} GPUs with {part.processes_per_node} "
+            f"processes, runtime {part.runtime}: {shown(part.command)}",
+            origin=asked.by("roles"),
+            why="pods of the same gang, which one queue admits whole",
+        )
+
+
 def shown(words: Sequence[str]) -> str:
     """Return a command as a shell takes it; of words with several lines, the first line alone."""
     import shlex
@@ -270,7 +282,7 @@ def _environment(asked: _Asked) -> Iterator[Derived]:
         if name in job.env:
             yield Derived(name=f"env {name}", value=value, origin=asked.by("env"))
             continue
-        yield Derived(name=f"env {name}", value=value, origin="launch", why=_WHY.get(name, ""))
+        yield Derived(name=f"env {name}", value=value, origin="launch", why=_reason(name))
     for name, value in plan.wiring.items():
         framework = plan.framework.name if plan.framework else ""
         yield Derived(
@@ -292,9 +304,17 @@ _WHY = {
     "RAILHEAD_PROCESSES_PER_NODE": "so that a world of the wrong size is noticed at once",
     "RAILHEAD_WORLD_SIZE": "so that a world of the wrong size is noticed at once",
     "CHECKPOINT_DIR": "the job's own directory in the claim that its runtime mounts",
+    "RAILHEAD_ROLE": "which role the pod has",
     "RAILHEAD_LAUNCHER": "launcher: none, so no process has to join one world",
     "NCCL_NET": "fabric: none, so NCCL takes TCP unless env says otherwise",
 }
+
+
+def _reason(variable: str) -> str:
+    """Return why launch sets a variable."""
+    if variable.startswith(HOSTS):
+        return "by which the roles meet"
+    return _WHY.get(variable, "")
 
 
 def _pods(asked: _Asked) -> Iterator[Derived]:

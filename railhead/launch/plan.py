@@ -16,6 +16,7 @@ from railhead.launch.choose import framework_of
 from railhead.launch.job import (
     MAIN_ROLE,
     MAX_NAME,
+    MAX_WORD_BYTES,
     WORKSPACE,
     CheckpointFile,
     JobFile,
@@ -27,6 +28,9 @@ from railhead.launch.logs import claimed
 from railhead.launch.patches import PlacementField
 from railhead.launch.proof import Proof, prove
 from railhead.launch.refusals import Choice, check_job, claims_of
+
+#: What the variables begin with that hold the names of a role's pods.
+HOSTS = "RAILHEAD_HOSTS_"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,11 +192,7 @@ def _checkpoint_directory(job: JobFile, runtime: Runtime) -> str | None:
     mount, asked = runtime.checkpoint, job.checkpoint or CheckpointFile()
     if mount is None:
         return None
-    directory = f"{mount.path.rstrip('/')}/{asked.path or job.name}"
-    # A directory that no launch had before, so there is nothing to go on from.
-    if asked.resume == "never":
-        directory += f"/{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    return directory
+    return f"{mount.path.rstrip('/')}/{asked.path or job.name}"
 
 
 def _environment(job: JobFile, runtime: Runtime, processes: int, role: str) -> dict[str, str]:
@@ -345,15 +345,38 @@ def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContrac
         InputError: the job asks for what this cluster does not have.
         PrerequisiteError: the contract is too old to tell what the job's pods need.
     """
+    given: dict[str, Any] = {"env": _meeting(job) | job.env}
+    if job.checkpoint is not None and job.checkpoint.resume == "never":
+        # A directory that no launch had before, so there is nothing to go on from; of all roles.
+        path = f"{job.checkpoint.path or job.name}/{datetime.now(UTC):%Y%m%d-%H%M%S}"
+        given["checkpoint"] = job.checkpoint.model_copy(update={"path": path})
+    job = job.model_copy(update=given)
+    plan = _part(job, files, contract, MAIN_ROLE)
+    roles = tuple(_role(job, files, contract, plan, *item) for item in job.roles.items())
+    notes = (f"roles.{part.role}: {note}" for part in roles for note in part.notes)
+    return replace(plan, roles=roles, notes=(*plan.notes, *notes))
+
+
+def _meeting(job: JobFile) -> dict[str, str]:
+    """Return the variables by which the pods of one role find all others; none without roles.
+
+    Raises:
+        InputError: the names of a role's pods are more than one variable holds.
+    """
+    if not job.roles:
+        return {}
+    results = {}
     sizes = {MAIN_ROLE: job.nodes} | {name: role.nodes for name, role in job.roles.items()}
-    meeting = {
-        f"RAILHEAD_HOSTS_{name.replace('-', '_').upper()}": ",".join(hosts(job.name, name, nodes))
-        for name, nodes in sizes.items()
-    }
-    met = job.model_copy(update={"env": meeting | job.env}) if job.roles else job
-    plan = _part(met, files, contract, MAIN_ROLE)
-    roles = tuple(_role(met, files, contract, plan, *item) for item in job.roles.items())
-    return replace(plan, roles=roles)
+    for role, nodes in sizes.items():
+        variable = f"{HOSTS}{role.replace('-', '_').upper()}"
+        results[variable] = ",".join(hosts(job.name, role, nodes))
+        if len(results[variable]) > MAX_WORD_BYTES:
+            raise InputError(
+                f"roles: {variable} would have {len(results[variable])} bytes, the names of "
+                f"{nodes} pods; allowed: {MAX_WORD_BYTES}, for Linux starts no program with more",
+                remedy="shorten the job's name, or ask for fewer nodes",
+            )
+    return results
 
 
 def _role(
@@ -379,7 +402,9 @@ def _role(
     own |= role.model_dump(include={"gpus_per_node", "image"}, exclude_none=True)
     if role.runtime or role.framework:
         own |= {"runtime": role.runtime, "framework": role.framework}
-    own |= {"env": job.env | role.env, "launcher": role.launcher, "verify": None}
+    own |= {"env": job.env | role.env, "launcher": role.launcher}
+    # These are about the job's own pods.
+    own |= {"verify": None, "min_nodes": None}
     try:
         plan = _part(job.model_copy(update=own), files, contract, name)
     except InputError as error:
@@ -404,7 +429,8 @@ def _part(job: JobFile, files: tuple[Payload, ...], contract: ClusterContract, r
     processes = job.processes_per_node or own
     checkpoint, pool = runtime.checkpoint, contract.pool(runtime)
     mounts = job.mounts | choice.datasets
-    elastic = job.min_nodes is not None
+    # A TrainJob leaves the number to its runtime, and no job with one of these is a TrainJob.
+    counts = job.min_nodes is not None or bool(job.roles)
     env = _environment(job, runtime, processes, role)
     command, wiring, proof = _started(job, files, choice, contract, processes, env, role)
     return Plan(
@@ -445,7 +471,7 @@ def _part(job: JobFile, files: tuple[Payload, ...], contract: ClusterContract, r
         keeping=_keeping(job, runtime, mounts, queue.namespace, processes),
         logs_claim=checkpoint.claim if checkpoint and _kept(job, runtime) else "",
         max_seconds=seconds(job.timeout) if job.timeout else 0,
-        restarts=runtime.restarts if elastic and job.restarts is None else job.restarts,
+        restarts=runtime.restarts if counts and job.restarts is None else job.restarts,
         role=role,
         notes=tuple(_notes(job, choice, contract)),
     )

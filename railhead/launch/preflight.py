@@ -27,7 +27,7 @@ def preflight(
     Raises:
         RefusedError: one or more failed; the message names all of them.
     """
-    asked = [Asked(cluster=cluster, plan=part, contract=contract, api=api) for part in plan.parts]
+    asked = Asked(cluster=cluster, plan=plan, contract=contract, api=api).each
     modules = checks_in(checks)
     with ThreadPoolExecutor(max_workers=len(modules)) as pool:
         answers = [[pool.submit(module.check, part) for part in asked] for module in modules]

@@ -30,7 +30,9 @@ def check(asked: Asked) -> list[Finding]:
     # said of every job: `railhead storage` and `railhead accept` say it.
     annotations = ((claim or {}).get("metadata") or {}).get("annotations") or {}
     tried = SHARED_ANNOTATION in annotations
-    every = findings(name, claim, nodes=plan.nodes, events=events)
+    sharing = [part for part in asked.parts if part.checkpoint_claim == plan.checkpoint_claim]
+    nodes = sum(part.nodes for part in sharing)
+    every = findings(name, claim, nodes=nodes, events=events)
     results = [item for item in every if tried or item.remedy != PROVE]
     text = f"checkpoint claim {name} is there"
     return results or [Finding(name="checkpoints", passed=True, text=text)]

@@ -6,6 +6,7 @@ from railhead.base.errors import did_you_mean
 from railhead.base.finding import Finding
 from railhead.kube import client as kube
 from railhead.launch.asked import Asked, existing
+from railhead.launch.plan import Plan
 
 ORDER = 55
 _WITHOUT = "its pods would wait for it for ever"
@@ -19,14 +20,17 @@ def check(asked: Asked) -> list[Finding]:
         secret, _, key = source.partition("/")
         wanted.setdefault(secret, {})[key] = variable
     results = [_secret(asked, name, keys) for name, keys in wanted.items()]
+    # The checkpoint claim has a check of its own.
+    claims = [name for name in _claims(plan) if name != plan.checkpoint_claim]
+    return [*results, *(_claim(asked, name) for name in claims)]
+
+
+def _claims(plan: Plan) -> list[str]:
+    """Return the claims that its pods mount, the job's and then the runtime's."""
     named = [given.partition(":")[0] for given in plan.mounts.values()]
     volumes = (plan.template.get("spec") or {}).get("volumes") or []
     of_runtime = [(v.get("persistentVolumeClaim") or {}).get("claimName") for v in volumes]
-    # The checkpoint claim has a check of its own.
-    claims = dict.fromkeys(
-        name for name in (*named, *of_runtime) if name and name != plan.checkpoint_claim
-    )
-    return [*results, *(_claim(asked, name) for name in claims)]
+    return list(dict.fromkeys(name for name in (*named, *of_runtime) if name))
 
 
 def _secret(asked: Asked, name: str, keys: dict[str, str]) -> Finding:
@@ -57,11 +61,12 @@ def _claim(asked: Asked, name: str) -> Finding:
     fix = "name a claim of the namespace: `kubectl get pvc`"
     there, result = existing(asked, "mounts", path, what, without=_WITHOUT, remedy=fix)
     modes = ((result or {}).get("spec") or {}).get("accessModes") or []
-    if plan.nodes > 1 and modes and not set(modes) & {"ReadWriteMany", "ReadOnlyMany"}:
+    nodes = sum(part.nodes for part in asked.parts if name in _claims(part))
+    if nodes > 1 and modes and not set(modes) & {"ReadWriteMany", "ReadOnlyMany"}:
         return Finding(
             name="mounts",
             passed=False,
-            text=f"{what} is for one node ({', '.join(modes)}), the job has {plan.nodes}",
+            text=f"{what} is for one node ({', '.join(modes)}), the job has {nodes}",
             remedy="name a claim that is ReadWriteMany or ReadOnlyMany",
         )
     return there

@@ -8,13 +8,21 @@ from railhead.launch.job.files import MAX_FILES_BYTES, MAX_WORKSPACE_BYTES, Payl
 from railhead.launch.job.model import CheckpointFile, JobFile, RoleFile, SizingFile
 from railhead.launch.job.reading import MAX_JOB_FILE_BYTES, job_of, parse_job, read_job
 from railhead.launch.job.text import override_values
-from railhead.launch.job.values import MAIN_ROLE, MAX_NAME, NAME, WORKSPACE, seconds
+from railhead.launch.job.values import (
+    MAIN_ROLE,
+    MAX_NAME,
+    MAX_WORD_BYTES,
+    NAME,
+    WORKSPACE,
+    seconds,
+)
 
 __all__ = [
     "MAIN_ROLE",
     "MAX_FILES_BYTES",
     "MAX_JOB_FILE_BYTES",
     "MAX_NAME",
+    "MAX_WORD_BYTES",
     "MAX_WORKSPACE_BYTES",
     "NAME",
     "WORKSPACE",

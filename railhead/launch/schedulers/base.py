@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 from railhead.base.finding import Finding
+from railhead.base.quantity import parse
 from railhead.launch.asked import Asked
 from railhead.launch.plan import Plan
 
@@ -38,11 +41,20 @@ class Scheduler(ABC):
         """Return whether the queue is there, is open, and could ever hold the job."""
 
 
-def room(plan: Plan, queue: str, short: list[str], most: str) -> Finding:
-    """Return whether a queue can ever hold the job; ``short`` is what of it the queue cannot."""
+def needs(parts: Sequence[Plan]) -> dict[str, Decimal]:
+    """Return what all pods of these roles request together, by resource."""
+    results: dict[str, Decimal] = {}
+    for part in parts:
+        for resource, each in (part.resources.get("requests") or {}).items():
+            results[resource] = results.get(resource, Decimal(0)) + parse(each) * part.nodes
+    return dict(sorted(results.items()))
+
+
+def room(parts: Sequence[Plan], queue: str, short: list[str], most: str) -> Finding:
+    """Return whether a queue can ever hold roles; ``short`` is what of them the queue cannot."""
     if not short:
         return Finding(name="quota", passed=True, text=f"{queue} can hold the job")
-    nodes = sum(part.nodes for part in plan.parts)
+    nodes = sum(part.nodes for part in parts)
     return Finding(
         name="quota",
         passed=False,

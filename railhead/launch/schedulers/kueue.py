@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
 from railhead.base.finding import Finding
 from railhead.base.names import PRIORITY_LABEL, QUEUE_LABEL
-from railhead.base.quantity import parse, show
+from railhead.base.quantity import show
 from railhead.kube import client as kube
 from railhead.kube.queues import borrowing_limits, quota
 from railhead.launch.asked import Asked, Object, existing
 from railhead.launch.plan import Plan
-from railhead.launch.schedulers.base import Scheduler, room
+from railhead.launch.schedulers.base import Scheduler, needs, room
 
 MAX_SECONDS_LABEL = "kueue.x-k8s.io/max-exec-time-seconds"
 
@@ -53,19 +54,20 @@ class Kueue(Scheduler):
         if behind is None:
             return [result, second]
         most = f"has in all of pool {plan.pool.name}"
-        return [result, room(plan, f"ClusterQueue {name}", _short(asked, behind), most)]
+        parts = [part for part in asked.parts if part.flavor == plan.flavor]
+        short = _short(parts, behind)
+        return [result, room(parts, f"ClusterQueue {name}", short, most)]
 
 
-def _short(asked: Asked, queue: Object) -> list[str]:
-    """Return what the job needs and the queue can never give."""
-    plan, amounts = asked.plan, quota(queue, asked.plan.flavor)
+def _short(parts: Sequence[Plan], queue: Object) -> list[str]:
+    """Return what roles of one flavor need together and the queue can never give."""
+    plan = parts[0]
+    amounts = quota(queue, plan.flavor)
     # A queue in a cohort may borrow, up to its limit; of what others leave only Kueue can say.
     borrows = bool((queue.get("spec") or {}).get("cohortName"))
     limits = borrowing_limits(queue, plan.flavor)
     short = []
-    for resource in sorted(plan.resources.get("requests") or {}):
-        parts = [part for part in plan.parts if part.flavor == plan.flavor]
-        need = sum((_needed(part, resource) for part in parts), Decimal(0))
+    for resource, need in needs(parts).items():
         if resource not in amounts and resource == plan.gpu_resource:
             short.append(f"{show(need)} {resource} of none")
         elif resource in amounts and not (borrows and resource not in limits):
@@ -73,12 +75,6 @@ def _short(asked: Asked, queue: Object) -> list[str]:
             if need > most:
                 short.append(f"{show(need)} {resource} of {show(most)}")
     return short
-
-
-def _needed(plan: Plan, resource: str) -> Decimal:
-    """Return what all pods of one role request."""
-    each = (plan.resources.get("requests") or {}).get(resource, "0")
-    return parse(each) * plan.nodes
 
 
 SCHEDULER = Kueue()

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 import yaml
 
 from railhead.base.errors import InputError, RefusedError
+from railhead.contract import ClusterContract
 from railhead.kube.client import Cluster
-from railhead.launch import render
+from railhead.launch import dev, explain, render
 from railhead.launch.apis import apis
 from railhead.launch.job import job_of, parse_job
 from railhead.launch.plan import Plan, make_plan
 from railhead.launch.preflight import preflight
-from tests.unit.launch.conftest import CONTRACT
+from tests.unit.launch.conftest import CONTRACT, publish
 from tests.unit.launch.fake_api import Api
 from tests.unit.launch.world import JOBSETS
 
@@ -41,11 +46,16 @@ roles:
 """
 
 
-def made(name: str = "grpo", **servers: Any) -> Plan:
-    """Return the plan of the job under this name, with its servers so changed."""
-    values = yaml.safe_load(JOB) | {"name": name}
+def made(
+    name: str = "grpo",
+    job: Mapping[str, Any] = MappingProxyType({}),
+    contract: ClusterContract = CONTRACT,
+    **servers: Any,
+) -> Plan:
+    """Return the plan of the job under this name, with itself and its servers so changed."""
+    values = yaml.safe_load(JOB) | {"name": name} | dict(job)
     values["roles"]["servers"] |= servers
-    return make_plan(parse_job(yaml.safe_dump(values, sort_keys=False), where="job"), (), CONTRACT)
+    return make_plan(parse_job(yaml.safe_dump(values, sort_keys=False), where="job"), (), contract)
 
 
 def pods(plan: Plan) -> dict[str, tuple[int, dict[str, Any], dict[str, Any]]]:
@@ -91,6 +101,54 @@ def test_each_role_is_a_world_and_knows_the_others() -> None:
     assert "RAILHEAD_LAUNCHER" not in gang["node"][2]
 
 
+class Clock(datetime):
+    """A clock that is a second further each time."""
+
+    seconds = itertools.count()
+
+    @classmethod
+    def now(cls, tz: Any = None) -> Clock:
+        return cls(2026, 1, 1, 0, 0, next(cls.seconds), tzinfo=tz)
+
+
+def test_a_fresh_directory_is_one_for_all_roles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("railhead.launch.plan.datetime", Clock)
+    gang = pods(made(job={"checkpoint": {"resume": "never"}}))
+    (directory,) = {env["CHECKPOINT_DIR"] for _, _, env in gang.values()}
+    assert directory.startswith("/checkpoints/grpo/20260101-0000")
+
+
+def test_a_gang_is_recreated_as_its_runtime_has_it() -> None:
+    (runtime,) = CONTRACT.runtimes
+    contract = CONTRACT.model_copy(
+        update={"runtimes": (runtime.model_copy(update={"restarts": 9}),)}
+    )
+    for restarts, wanted in ((None, 9), (0, 0), (2, 2)):
+        assert made(job={"restarts": restarts}, contract=contract).restarts == wanted
+
+
+def test_the_notes_of_a_role_are_the_jobs() -> None:
+    (note,) = made(gpus_per_node=2).notes
+    assert note.startswith("roles.servers: 2 of a machine's 8 GPUs a node")
+
+
+def test_explain_names_the_roles() -> None:
+    job = parse_job(JOB, where="job")
+    rows = {row.name: row for row in explain.derived(job, made(), CONTRACT)}
+    assert rows["role servers"].value == (
+        "2 nodes of 4 GPUs with 4 processes, runtime torch: vllm serve"
+    )
+    assert rows["env RAILHEAD_HOSTS_SERVERS"].why == "by which the roles meet"
+
+
+def test_a_shell_is_in_the_jobs_own_pods(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(JOB.replace("[torchrun, train.py]", "[torchrun, /train.py]"))
+    values = dev.Options().values(file, ())
+    assert "roles" not in values
+    assert values["gpus_per_node"] == 4
+
+
 def test_the_jobs_command_ends_the_gang() -> None:
     (jobset,) = apis()["jobset"].objects(made())
     assert jobset["spec"]["successPolicy"] == {
@@ -119,6 +177,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a pool's nodes": ({"gpus_per_node": 9}, "roles.servers: gpus_per_node: 9 is not allowed"),
     "a runtime": ({"runtime": "jax"}, "roles.servers: runtime: 'jax' is not in cluster 'lab'"),
     "a wired variable": ({"env": {"MASTER_ADDR": "x"}}, "roles.servers: env: MASTER_ADDR: set by"),
+    "more names than Linux takes": (
+        {"name": "x" * 40, "nodes": 1500},
+        "roles: RAILHEAD_HOSTS_SERVERS would have 14",
+    ),
     "a name": ({"name": "x" * 43}, "roles.servers: too long beside the job's name"),
 }
 
@@ -129,6 +191,12 @@ def test_refused_roles_are_named() -> None:
             made(**change)
         assert caught.value.problem.startswith(text), case
     assert made(name="x" * 42).name == "x" * 42
+
+
+def test_fewer_nodes_are_refused_of_the_job() -> None:
+    elastic = made(job={"nodes": 2, "min_nodes": 1}, nodes=1)
+    with pytest.raises(InputError, match="min_nodes: 1 is not allowed with --api jobset"):
+        apis()["jobset"].objects(elastic)
 
 
 def test_a_mistake_in_a_role_names_its_line() -> None:
@@ -151,3 +219,40 @@ def test_the_quota_is_of_all_roles(api: Api, cluster: Cluster) -> None:
     assert "nodes: 3 is more" not in caught.value.problem
     with pytest.raises(RefusedError, match="nodes: 3 is more than runtime torch can have"):
         preflight(cluster, made(nodes=3, gpus_per_node=1), CONTRACT, api="jobset")
+
+
+def test_a_second_pools_roles_are_counted_together(api: Api, cluster: Cluster) -> None:
+    (pool,), (queue,), (runtime,) = CONTRACT.node_pools, CONTRACT.queues, CONTRACT.runtimes
+    other = {"name": "other"}
+    both = {"flavors": ("gpu", "other"), "pools": ("gpu", "other")}
+    contract = CONTRACT.model_copy(
+        update={
+            "standing": False,
+            "node_pools": (pool, pool.model_copy(update=other)),
+            "queues": (queue.model_copy(update=both),),
+            "runtimes": (runtime, runtime.model_copy(update=other | {"pool": "other"})),
+        }
+    )
+    publish(api, contract)
+    (group,) = api.objects["/apis/kueue.x-k8s.io/v1beta2/clusterqueues/training"]["spec"][
+        "resourceGroups"
+    ]
+    group["flavors"].append(group["flavors"][0] | other)
+    roles = yaml.safe_load(JOB)["roles"]
+    for role in roles.values():
+        role |= {"runtime": "other", "gpus_per_node": 8}
+    plan = made(job={"roles": roles}, contract=contract)
+    with pytest.raises(RefusedError, match=r"3 nodes need 24 nvidia.com/gpu of 16") as caught:
+        preflight(cluster, plan, contract, api="jobset")
+    assert caught.value.problem.count("nvidia.com/gpu of 16") == 1
+
+
+def test_a_claim_of_one_node_is_not_for_several_roles(api: Api, cluster: Cluster) -> None:
+    claims = "/api/v1/namespaces/training/persistentvolumeclaims"
+    for name in ("checkpoints", "scratch"):
+        api.put(claims, {"metadata": {"name": name}, "spec": {"accessModes": ["ReadWriteOnce"]}})
+    plan = made(job={"mounts": {"/scratch": "scratch"}}, nodes=1)
+    with pytest.raises(RefusedError) as caught:
+        preflight(cluster, plan, CONTRACT, api="jobset")
+    assert "training/scratch is for one node (ReadWriteOnce), the job has 3" in caught.value.problem
+    assert "training/checkpoints is ReadWriteOnce" in caught.value.problem
