@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from threading import Lock
 
 from railhead.base.finding import Finding
 from railhead.contract import ClusterContract
@@ -20,7 +21,7 @@ class Asked:
     """A plan, and the cluster that it is for; the checks ask at the same time.
 
     ``api`` is the kind of job that it is written as, None for the TrainJob. ``gang`` is the whole
-    job where the plan is of one of its roles.
+    job where the plan is of one of its roles; ``once`` lets one check at a time list the nodes.
     """
 
     cluster: kube.Cluster
@@ -28,6 +29,7 @@ class Asked:
     contract: ClusterContract
     api: str | None = None
     gang: Asked | None = None
+    once: Lock = field(default_factory=Lock, repr=False, compare=False)
 
     @property
     def parts(self) -> tuple[Plan, ...]:
@@ -39,11 +41,16 @@ class Asked:
         """One for each role of the gang, the job's own first."""
         return (self, *(replace(self, plan=role, gang=self) for role in self.plan.roles))
 
-    @cached_property
+    @property
     def live(self) -> list[nodes.Object] | str:
         """Every node that the job does not avoid; what the server said if they are not listed."""
-        if self.gang is not None:
-            return self.gang.live
+        # From Python 3.12 on a cached property has no lock of its own.
+        with self.once:
+            return (self.gang or self).listed
+
+    @cached_property
+    def listed(self) -> list[nodes.Object] | str:
+        """The same, of a whole job and for one check at a time."""
         try:
             live = nodes.live(self.cluster)
             return [node for node in live if node["metadata"]["name"] not in self.plan.avoid]

@@ -221,6 +221,11 @@ def test_the_quota_is_of_all_roles(api: Api, cluster: Cluster) -> None:
         preflight(cluster, made(nodes=3, gpus_per_node=1), CONTRACT, api="jobset")
 
 
+def test_nodes_are_listed_once_for_all_roles(api: Api, cluster: Cluster) -> None:
+    preflight(cluster, made(job={"topology": "hostname"}, nodes=1), CONTRACT, api="jobset")
+    assert [path for _, path, _ in api.asked].count("/api/v1/nodes") == 1
+
+
 def test_a_second_pools_roles_are_counted_together(api: Api, cluster: Cluster) -> None:
     (pool,), (queue,), (runtime,) = CONTRACT.node_pools, CONTRACT.queues, CONTRACT.runtimes
     other = {"name": "other"}
