@@ -30,10 +30,10 @@ HARMS = ("kill", "hang", "launcher", "wait")
 SCALE = 2.0**32
 SIZE = 24
 WAIT_SECONDS = 600.0
-# When a rank is lost, PyTorch aborts NCCL's kernel and the program goes on with numbers that nobody
-# has added, which it says and saves until its next collective; and the process stays for another
-# minute (2.11, 4 * TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC). By this setting a collective raises
-# instead (ProcessGroupNCCL.cpp, WorkNCCL::wait).
+# When a rank is lost, PyTorch aborts NCCL's kernel, and until its next collective the program
+# prints and saves sums that lack the other ranks; the process stays for another minute (2.11, 4 *
+# TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC). With this setting a collective raises instead
+# (ProcessGroupNCCL.cpp, WorkNCCL::wait).
 RAISES = "TORCH_NCCL_BLOCKING_WAIT"
 # A client of a network file system may see a name a moment later than it was made.
 PATIENCE_SECONDS = 5.0

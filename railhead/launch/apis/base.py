@@ -42,7 +42,7 @@ class Api(ABC):
         own: whether it runs only the frameworks that name it.
         restarts: whether its controller recreates a whole gang, as often as the job says.
         elastic: whether a run can go on with fewer pods than it began with.
-        several_roles: whether its pods may be of several.
+        several_roles: whether its pods may have several roles.
         since: what installs it, for clusters that lack it.
         source: where its controller was read.
     """
@@ -154,8 +154,8 @@ class Api(ABC):
         """Return the job and what comes with it, in the order of creation.
 
         Raises:
-            InputError: this kind of job does not run the plan's framework, or not again, or no
-                roles.
+            InputError: this kind of job does not run the plan's framework, or has no restarts, no
+                other roles or no other size.
         """
         if not self.several_roles:
             check_one_role(plan)

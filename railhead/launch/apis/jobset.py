@@ -19,7 +19,7 @@ class JobSet(Api):
         jobs += [_replicated(role, self.template(role)) for role in plan.roles]
         spec: Object = {"replicatedJobs": jobs}
         if plan.roles:
-            # Servers have no end of their own: JobSet deletes them then (jobset_controller.go).
+            # When these have succeeded, JobSet deletes the others (jobset_controller.go).
             ends = {"operator": "All", "targetReplicatedJobs": [plan.role]}
             spec = {"successPolicy": ends} | spec
         if plan.restarts:

@@ -7,7 +7,6 @@ from railhead.kube import client as kube
 from railhead.launch import render
 from railhead.launch.apis import apis
 from railhead.launch.asked import Asked
-from railhead.launch.job import MAIN_ROLE
 
 ORDER = 90
 JOBSET = "jobset"
@@ -17,7 +16,7 @@ UNLESS_OTHERS = True
 def check(asked: Asked) -> list[Finding]:
     """Ask the cluster's admission; last of all, as its messages are the least readable."""
     plan = asked.plan
-    if plan.role != MAIN_ROLE:
+    if asked.gang is not None:
         return []
     try:
         if plan.roles and asked.api == JOBSET:

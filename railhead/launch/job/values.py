@@ -10,8 +10,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 # JobSet names a pod `<name>-node-0-<index>-<5 characters>`, at most 63 (jobset_webhook.go).
 MAX_NAME = 45
-# The pods of a job's own command, of which the name above has room; a role's is at most longer by
-# what the job's leaves.
+# The role of a job's own pods, which is in the name above. Another role's name may be longer by as
+# much as the job's is shorter.
 MAIN_ROLE = "node"
 MAX_ROLE = 20
 WORKSPACE = "/workspace"
