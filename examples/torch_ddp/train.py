@@ -223,6 +223,8 @@ def one_epoch(
         optimizer.step()
         total += torch.tensor([loss.item() * len(labels), len(labels)], device=DEVICE)
     distributed.all_reduce(total)
+    # Under NCCL a lost rank may leave a sum without the others, and the next collective raises.
+    distributed.barrier()
     return float(total[0] / total[1])
 
 
