@@ -128,6 +128,7 @@ _GROUP = "aws:eks/nodeGroup:*"
 _POOL = "gcp:container/nodePool:*"
 _TEMPLATE = "aws:ec2/launchTemplate:*"
 _BUCKET = "gcp:storage/bucket:*"
+_NAT = "gcp:compute/routerNat:*"
 _ALARM = "aws:cloudwatch/*larm:*"
 _ALERT = "gcp:monitoring/alertPolicy:*"
 _BUDGET = "aws:budgets/budget:*"
@@ -294,6 +295,8 @@ ROWS: tuple[Row, ...] = (
     Row("gcp:filestore/instance:*", "deletionProtection*", _off, "refuse", "data", "unprotected"),
     Row("gcp:lustre/instance:*", "capacityGib", less, "refuse", "data", "shrinks"),
     Row("gcp:compute/network:*", "mtu", _any, "refuse", "network", "has another frame size"),
+    Row(_NAT, "*PortsPerVm", more, "note", "network", "gives each node more ports"),
+    Row(_NAT, "*PortsPerVm", less, "ask", "network", "gives each node fewer ports: pulls wait"),
     Row("gcp:compute/router*:*", "*", _any, "ask", "network", "leads elsewhere"),
     Row(
         "kubernetes:*:StorageClass",

@@ -27,6 +27,7 @@ DEPLOYMENT = "kubernetes:apps/v1:Deployment"
 EKS = "aws:eks/cluster:Cluster"
 FSX = "aws:fsx/lustreFileSystem:LustreFileSystem"
 INGRESS = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
+NAT = "gcp:compute/routerNat:RouterNat"
 POLICY = "aws:iam/rolePolicy:RolePolicy"
 BUCKET = "aws:s3/bucket:Bucket"
 LIFECYCLE = "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration"
@@ -168,6 +169,9 @@ CHANGES = [
         "refuse rights: may be made public",
     ),
     (INGRESS, {"cidrIpv4": "10.20.0.0/16"}, {"cidrIpv4": "10.0.0.0/8"}, "16,777,216 addresses"),
+    (NAT, {"minPortsPerVm": 1024}, {"minPortsPerVm": 2048}, "note network: gives each node more"),
+    (NAT, {"maxPortsPerVm": 1024}, {"maxPortsPerVm": 512}, "ask network: gives each node fewer"),
+    (NAT, {"natIps": ["a"]}, {"natIps": ["b"]}, "ask network: leads elsewhere"),
     (INGRESS, {"cidrIpv4": "10.20.0.0/16"}, {"prefixListId": "pl-1"}, "the list was not read"),
     (POLICY, _allow("s3:GetObject", "arn:a"), _allow("s3:*", "arn:a"), "refuse rights"),
     (
