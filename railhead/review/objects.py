@@ -20,6 +20,7 @@ from railhead.review.model import Level
 from railhead.review.rows import flat, less, parts, prefix, several, short, told
 
 _LEVELS = ("privileged", "baseline", "restricted")
+_OUTSIDE = ("LoadBalancer", "NodePort")  # Types of a service that is reached from there.
 _ENFORCE = "pod-security.kubernetes.io/enforce"
 _SECRET = re.compile(r"(TOKEN|PASSWORD|PASSWD|SECRET|API_?KEY|ACCESS_?KEY|CREDENTIAL)", re.I)
 _FABRIC = (
@@ -242,10 +243,10 @@ def services(change: Change, **_: bool) -> Iterator[Judged]:
     """Yield services that are reached from outside of the cluster."""
     was, now = change.was.get("spec") or {}, change.now.get("spec") or {}
     kind = now.get("type")
-    if kind in ("LoadBalancer", "NodePort") and was.get("type") != kind:
+    if kind in _OUTSIDE and was.get("type") != kind:
         notes = (change.now.get("metadata") or {}).get("annotations") or {}
-        internal = any("internal" in f"{k}={v}".lower() for k, v in notes.items())
-        level: Level = "ask" if internal or now.get("loadBalancerSourceRanges") else "refuse"
+        ranges = {"loadBalancerSourceRanges": now.get("loadBalancerSourceRanges")}
+        level: Level = "ask" if _narrowed({**notes, **ranges}) else "refuse"
         yield Judged(level, "network", f"is reached from outside of the cluster, as a {kind}")
         return
     before, after = (of.get("loadBalancerSourceRanges") or [] for of in (was, now))
@@ -254,6 +255,15 @@ def services(change: Change, **_: bool) -> Iterator[Judged]:
         wide = any(prefix(network) < 16 for network in opened)
         level = "refuse" if wide else "ask"
         yield Judged(level, "network", f"is reached from {short(opened)} from now on")
+
+
+def _narrowed(fields: Mapping[str, Any]) -> bool:
+    """Return whether annotations and fields of a service let in only some networks."""
+    return any(
+        "internal" in f"{key}={value}".lower()
+        or (value and key.endswith("loadBalancerSourceRanges"))
+        for key, value in fields.items()
+    )
 
 
 def secrets(change: Change, **_: bool) -> Iterator[Judged]:
@@ -441,24 +451,39 @@ _WEAKER = re.compile(
     r"|serviceaccount|securitycontext|leaderelect)",
     re.I,
 )
-
-
 # Of those, switches that loosen where they are on.
 _LOOSENS = re.compile(r"insecure|privileged|hostnetwork|skip|disable", re.I)
+# Such as Grafana's `auth.anonymous` and Argo CD's `users.anonymous.enabled`.
+_ANONYMOUS = re.compile(r"anonymous[._]?enabled$|(allow|enable)_?anonymous\w*$", re.I)
 
 
 def charts(change: Change, *, code: bool) -> Iterator[Judged]:
     """Yield what changes in a Helm release: its chart, its version, its values."""
-    was, now = change.was, change.now
     if change.kind == "deleted":
         return
+    yield from _release(change, code=code)
+    before, after = _values(change.was), _values(change.now)
+    for path in sorted({*before, *after}):
+        old, new = before.get(path), after.get(path)
+        if old == new:
+            continue
+        if code and (opened := _lets_in(path, after)):
+            yield opened
+        elif change.kind != "added":
+            yield _value(path, old, new, code=code)
+
+
+def _release(change: Change, *, code: bool) -> Iterator[Judged]:
+    """Yield what changes in a release but for its values."""
+    was, now = change.was, change.now
     chart = str(now.get("chart", ""))
     local = chart.startswith(("/", "."))
     if not now.get("version") and not local and (was.get("version") or change.kind == "added"):
         yield Judged("refuse", "jobs", "has no version: whatever is newest is installed")
-    if change.kind == "added" and code:
-        yield Judged("ask", "jobs", f"installs {chart}: nobody looked at what its templates run")
-    if not (change.before and change.after):
+    if change.kind == "added":
+        if code:
+            text = f"installs {chart}: nobody looked at what its templates run"
+            yield Judged("ask", "jobs", text)
         return
     if was.get("version") != now.get("version") and now.get("version"):
         text = f"goes from {was.get('version')} to {now['version']}"
@@ -469,11 +494,6 @@ def charts(change: Change, *, code: bool) -> Iterator[Judged]:
     for key in ("chart", "repositoryOpts", "namespace"):
         if was.get(key) != now.get(key):
             yield Judged("refuse", "jobs", f"{key}: {short(was.get(key))} -> {short(now.get(key))}")
-    before, after = _values(was), _values(now)
-    for path in sorted({*before, *after}):
-        old, new = before.get(path), after.get(path)
-        if old != new:
-            yield _value(path, old, new, code=code)
 
 
 def _values(inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -491,6 +511,21 @@ def _values(inputs: Mapping[str, Any]) -> dict[str, Any]:
         else:
             values[path] = value
     return values
+
+
+def _lets_in(path: str, values: Mapping[str, Any]) -> Judged | None:
+    """Return the verdict on a value by which a chart lets people in; None on another one."""
+    value = values.get(path)
+    text = f"value {path}: {short(value)}"
+    key = path.rpartition(".")[2]
+    if key.lower().endswith("type") and value in _OUTSIDE:
+        section = path.removesuffix(key)
+        beside = {name: v for name, v in values.items() if name.startswith(section)}
+        level: Level = "ask" if _narrowed(beside) else "refuse"
+        return Judged(level, "network", f"{text}: it is reached from outside of the cluster")
+    if _ANONYMOUS.search(path) and value in (True, "true"):
+        return Judged("refuse", "rights", f"{text}: people without an account are let in")
+    return None
 
 
 def _value(path: str, was: Any, now: Any, *, code: bool) -> Judged:

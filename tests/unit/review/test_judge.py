@@ -495,6 +495,10 @@ def test_switches_of_charts_are_refused_where_they_loosen() -> None:
         ("server.insecure", False, True, "refuse"),
         ("server.insecure", True, False, "ask"),
         ("server.hostNetwork", None, True, "refuse"),
+        ("service.type", "ClusterIP", "LoadBalancer", "refuse network"),
+        ("service.type", "LoadBalancer", "ClusterIP", "ask jobs"),
+        ("auth.anonymous.enabled", None, "true", "refuse rights"),
+        ("auth.anonymous.hide_version", None, True, "ask jobs"),
     ):
         old, new = ({"version": "1", "values": {path: value}} for value in (was, now))
         (text,) = said([planned(RELEASE, old)], [planned(RELEASE, new)])
@@ -691,6 +695,11 @@ def _mounting(command: Any = (), **mount: Any) -> dict[str, Any]:
     return made
 
 
+def _chart(type_: str, **service: Any) -> dict[str, Any]:
+    values = {"board": {"service": {"type": type_, **service}}}
+    return {"chart": "oci://x/board", "version": "1", "values": values}
+
+
 def _trust(principal: Any, **more: Any) -> dict[str, Any]:
     row = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": principal, **more}
     return {"assumeRolePolicy": {"Statement": [row]}}
@@ -727,6 +736,23 @@ ADDED = [
     ("kubernetes:core/v1:ServiceAccount", {"metadata": {}}, ""),
     ("kubernetes:core/v1:ResourceQuota", {"spec": {"hard": {"pods": 9}}}, "allows at most 9 pods"),
     (RELEASE, {"chart": "oci://x/descheduler", "version": "1"}, "ask jobs: installs oci://x/desch"),
+    (RELEASE, _chart("LoadBalancer"), "refuse network: value board.service.type: LoadBalancer: it"),
+    (RELEASE, _chart("NodePort"), "refuse network: value board.service.type: NodePort"),
+    (
+        RELEASE,
+        _chart("LoadBalancer", annotations={"networking.gke.io/load-balancer-type": "Internal"}),
+        "ask network: value board.service.type: LoadBalancer",
+    ),
+    (
+        RELEASE,
+        _chart("LoadBalancer", loadBalancerSourceRanges=["192.0.2.0/24"]),
+        "ask network: value board.service.type: LoadBalancer",
+    ),
+    (
+        RELEASE,
+        {"version": "1", "values": {"grafana.ini": {"auth.anonymous": {"enabled": True}}}},
+        "refuse rights: value grafana.ini.auth.anonymous.enabled: True: people without an account",
+    ),
     (ROLE, _trust({"Service": "ec2.amazonaws.com"}), ""),
     (
         ROLE,
@@ -759,6 +785,11 @@ ADDED = [
 def test_what_code_adds_is_judged(type_: str, inputs: dict[str, Any], expected: str) -> None:
     results = said([], [planned(type_, inputs)])
     assert any(expected in text for text in results) if expected else not results
+
+
+def test_inner_service_of_an_added_chart_is_no_way_in() -> None:
+    (text,) = said([], [planned(RELEASE, _chart("ClusterIP"))])
+    assert text.startswith("ask jobs: installs oci://x/board")
 
 
 def test_what_the_stacks_file_adds_is_not_beside_it() -> None:
