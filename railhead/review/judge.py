@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
 
 from pulumi.runtime.rpc import UNKNOWN
 
 from railhead.base.names import JOBS_OWNER
 from railhead.machines import MACHINES
-from railhead.review import rights
+from railhead.review import expiry, reach, rights
 from railhead.review.added import ADDED, QUIET
 from railhead.review.compare import Change, Planned, lost_order
 from railhead.review.gone import OTHER, OWNER, gone, size
 from railhead.review.judged import Judged, unjudged
 from railhead.review.model import Level
 from railhead.review.objects import BY_KIND, READ
-from railhead.review.rows import (
-    MARKS,
-    differing,
-    fields,
-    flat,
-    prefix,
-    several,
-    short,
-    told,
-    unread,
-)
+from railhead.review.rows import MARKS, fields, flat, told, unread
 
 # Networks of pods' rails: a stack's file changes them too, and no other row says what they lose.
 _RAILS = (
@@ -35,15 +23,9 @@ _RAILS = (
     *("IPPool", "CIDRPool", "NicClusterPolicy", "MacvlanNetwork", "HostDeviceNetwork"),
     *("Network", "GKENetworkParamSet"),
 )
-# Parts of a cloud's resources that the rules of rights read, and those that :func:`_reach` does.
+# Parts of a cloud's resources that the rules of rights read.
 _RIGHTS = r"^(policy|policyDocument|assumeRolePolicy|managedPolicyArns|policyArn|role|members?)\b"
-_REACH = r"^(cidr|prefixList|sourceRanges|ingress|ipv6Cidr)|ort|rotocol|allows|ecurityGroup"
-_REACHED = (
-    *("DefaultSecurityGroup", "Firewall", "SecurityGroup", "SecurityGroupRule"),
-    *("SecurityGroupEgressRule", "SecurityGroupIngressRule"),
-)
 _ASIDE = (*MARKS, "description")
-_GOOGLE_BUCKET = "gcp:storage/bucket:Bucket"
 
 
 def judged(
@@ -67,29 +49,32 @@ def judged(
         yield from _lost(change, code=code, named=named)
     yield from _options(change)
     yield from _order(change, after)
-    type_ = change.either.type
-    kind = type_.rpartition(":")[2].removesuffix("Patch")
-    results: list[Judged] = []
-    if type_.startswith("kubernetes:"):
-        results += _by_kind(change, kind, code=code)
-    results += fields(change)
-    if type_.startswith("aws:"):
-        for rule in (rights.documents, rights.trusts, rights.attachments):
-            results += rule(change, code=code)
-        results += [*_reach(change), *_expiry(change, added)]
-    if type_.startswith("gcp:") and "iam" in type_.lower():
-        results += rights.google(change)
-    elif type_.startswith("gcp:compute/firewall"):
-        results += _reach(change)
-    elif type_ == _GOOGLE_BUCKET:
-        results += _expiry(change, added)
-    if "apacityBlockReservation" in type_ and change.kind == "added":
-        results.append(Judged("refuse", "capacity", "is bought by this: it is paid in full"))
-    elif type_.startswith("aws:ec2/capacityReservation:") and change.kind == "added" and code:
-        results.append(_reserved(change.now))
-    results += _rest(change, kind, code=code)
-    for result in results:
+    kind = change.either.type.rpartition(":")[2].removesuffix("Patch")
+    for result in _verdicts(change, kind, code=code, added=added):
         yield result.rule or f"{result.loss}-{kind.lower()}", result
+
+
+def _verdicts(change: Change, kind: str, *, code: bool, added: Collection[str]) -> Iterator[Judged]:
+    """Yield what the rules of a type say, then the rows of fields, then what neither reads."""
+    kubernetes = change.either.type.startswith("kubernetes:")
+    if kubernetes:
+        yield from _by_kind(change, kind, code=code)
+    yield from fields(change)
+    if not kubernetes:
+        yield from _by_cloud(change, code=code, added=added)
+    yield from _rest(change, kind, code=code)
+
+
+def _by_cloud(change: Change, *, code: bool, added: Collection[str]) -> Iterator[Judged]:
+    """Yield what the rules of a cloud's resources say."""
+    type_ = change.either.type
+    if type_.startswith("aws:"):
+        for rule in (rights.documents, rights.trusts, rights.attachments, _purchases):
+            yield from rule(change, code=code)
+    elif type_.startswith("gcp:") and "iam" in type_.lower():
+        yield from rights.google(change)
+    yield from reach.networks(change)
+    yield from expiry.deletions(change, added)
 
 
 def _by_kind(change: Change, kind: str, *, code: bool) -> Iterator[Judged]:
@@ -109,14 +94,20 @@ def _by_kind(change: Change, kind: str, *, code: bool) -> Iterator[Judged]:
         yield unjudged(unknown)
 
 
-def _reserved(inputs: Mapping[str, Any]) -> Judged:
-    """Return what a reservation of machines costs from its first minute on."""
-    count, type_ = inputs.get("instanceCount"), str(inputs.get("instanceType"))
-    machine = MACHINES.get(type_)
-    gpus = f" ({machine.gpus * int(count)} GPUs)" if machine and isinstance(count, int) else ""
-    until = inputs.get("endDate") or "someone cancels it"
-    text = f"reserves {count} machines {type_}{gpus}: paid for, used or not, until {until}"
-    return Judged("ask", "capacity", text, "who pays")
+def _purchases(change: Change, *, code: bool) -> Iterator[Judged]:
+    """Yield machines that are paid for from now on, used or not."""
+    type_, inputs = change.either.type, change.now
+    if change.kind != "added":
+        return
+    if "apacityBlockReservation" in type_:
+        yield Judged("refuse", "capacity", "is bought by this: it is paid in full")
+    elif type_.startswith("aws:ec2/capacityReservation:") and code:
+        count, name = inputs.get("instanceCount"), str(inputs.get("instanceType"))
+        machine = MACHINES.get(name)
+        gpus = f" ({machine.gpus * int(count)} GPUs)" if machine and isinstance(count, int) else ""
+        until = inputs.get("endDate") or "someone cancels it"
+        text = f"reserves {count} machines {name}{gpus}: paid for, used or not, until {until}"
+        yield Judged("ask", "capacity", text, "who pays")
 
 
 def _lost(
@@ -197,117 +188,6 @@ def _order(change: Change, after: Mapping[str, Planned]) -> Iterator[tuple[str, 
     yield "order", Judged("ask", "jobs", text, "the next `up` or `destroy`, now and then")
 
 
-def _reach(change: Change) -> Iterator[Judged]:
-    """Yield networks that a rule of a security group or firewall newly lets in."""
-    kind = change.either.type.rpartition(":")[2]
-    if not change.now or kind not in _REACHED:
-        return
-    way_in = "Egress" not in kind and change.now.get("direction") != "EGRESS"
-    was, now = set(_networks(change.was)), set(_networks(change.now))
-    for network in sorted(now - was):
-        if way_in and UNKNOWN in network:
-            yield unjudged([network.partition("=")[0]])
-        elif network.startswith("pl-"):
-            yield Judged("ask", "network", f"lets in {network}: the list was not read")
-        elif way_in and prefix(network) < 16:
-            yield Judged("refuse", "network", f"lets in {network}, {_hosts(network)} addresses")
-        elif way_in and change.kind != "added":
-            yield Judged("ask", "network", f"lets in {network}")
-        else:
-            text = f"{'lets in' if way_in else 'reaches'} {short(network)}"
-            yield Judged("note", "network", text)
-    if change.before and change.after:
-        for path, (old, new) in differing(change).items():
-            if "ort" in path or "rotocol" in path or "allows" in path or "ecurityGroup" in path:
-                text = f"{path}: {short(old)} -> {short(new)}"
-                yield Judged("refuse", "network", text, "who sends what is refused")
-
-
-def _expiry(change: Change, added: Collection[str]) -> Iterator[Judged]:
-    """Yield rules that newly, or sooner, delete what is in a bucket that was there before."""
-    google = change.either.type == _GOOGLE_BUCKET
-    buckets = (change.either.urn,) if google else change.either.refers.get("bucket", ())
-    fresh = change.kind == "added" and buckets and all(urn in added for urn in buckets)
-    if fresh or not (google or "ucketLifecycle" in change.either.type):
-        return
-    key, read = ("lifecycleRules", _expiring_of_google) if google else ("rules", _expiring)
-    if UNKNOWN in str((change.was.get(key), change.now.get(key))):
-        yield unjudged([key])
-        return
-    known = dict(read(change.was))
-    for (below, what), when in read(change.now):
-        before = min(
-            (w for (p, k), w in known.items() if k == what and below.startswith(p)), default=None
-        )
-        if before is not None and before[0] <= when[0]:
-            continue
-        where = f" below {below}" if below else ""
-        text = f"deletes every {what}{where} {when[1]}"
-        sooner = f", in place of {before[1]}" if before is not None else ""
-        grave = not below and what == "object"
-        yield Judged("refuse" if grave else "ask", "data", text + sooner, "who reads it later")
-
-
-def _expiring(inputs: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], tuple[int, str]]]:
-    """Yield ((prefix, what is deleted), (after how many days, in words)); a date is 0 days."""
-    for rule in inputs.get("rules") or ():
-        below = (rule.get("filter") or {}).get("prefix") or rule.get("prefix") or ""
-        objects = rule.get("expiration") or {}
-        versions = rule.get("noncurrentVersionExpiration") or {}
-        if rule.get("status") != "Enabled":
-            continue
-        if days := objects.get("days"):
-            yield (below, "object"), (days, f"{days} days after it was written")
-        elif date := objects.get("date"):
-            yield (below, "object"), (0, f"from {date} on, however new it is")
-        if days := versions.get("noncurrentDays"):
-            yield (below, "older version"), (days, f"{days} days after it was replaced")
-
-
-def _expiring_of_google(
-    inputs: Mapping[str, Any],
-) -> Iterator[tuple[tuple[str, str], tuple[int, str]]]:
-    """Yield the same of a bucket of Google's (Cloud Storage, "Object Lifecycle Management")."""
-    for rule in inputs.get("lifecycleRules") or ():
-        when = rule.get("condition") or {}
-        if (rule.get("action") or {}).get("type") != "Delete":
-            continue
-        days, older = when.get("age"), when.get("daysSinceNoncurrentTime")
-        kept = when.get("numNewerVersions")
-        what = "older version" if older or kept or when.get("withState") == "ARCHIVED" else "object"
-        if older:
-            text = f"{older} days after it was replaced"
-        elif days:
-            text = f"{days} days after it was written"
-        else:
-            text = f"that meets {short([f'{k} {v}' for k, v in when.items()])}"
-        for below in when.get("matchesPrefixes") or when.get("matchesSuffixes") or [""]:
-            yield (below, what), (older or days or 0, text)
-
-
-def _hosts(network: str) -> str:
-    return f"{ipaddress.ip_network(network, strict=False).num_addresses:,}"
-
-
-def _networks(inputs: Mapping[str, Any]) -> Iterator[str]:
-    """Yield each network of a rule, and ``key=UNKNOWN`` for what is not known yet."""
-    for key in ("cidrIpv4", "cidrIpv6", "prefixListId"):
-        if inputs.get(key):
-            yield _known(key, inputs[key])
-    for key in ("cidrBlocks", "ipv6CidrBlocks", "sourceRanges", "prefixListIds"):
-        for network in several(inputs.get(key)):
-            yield _known(key, network)
-    for rule in several(inputs.get("ingress")):
-        if isinstance(rule, Mapping):
-            yield from _networks(rule)
-        else:
-            yield _known("ingress", rule)
-
-
-def _known(key: str, network: Any) -> str:
-    return f"{key}={UNKNOWN}" if UNKNOWN in str(network) else str(network)
-
-
 def _rest(change: Change, kind: str, *, code: bool) -> Iterator[Judged]:
     """Yield a look at the parts that no rule reads, where code changes them, and at rails."""
     rails = kind in _RAILS
@@ -317,7 +197,7 @@ def _rest(change: Change, kind: str, *, code: bool) -> Iterator[Judged]:
     if type_.startswith("kubernetes:"):
         rest = unread(change, READ.get(kind, ""))
     else:
-        rest = unread(change, _REACH if kind in _REACHED else _RIGHTS)
+        rest = unread(change, reach.READ if kind in reach.KINDS else _RIGHTS)
     # What replaces it is said with the replacement.
     rest = {path: values for path, values in rest.items() if not path.startswith(change.forced_by)}
     if not rest:

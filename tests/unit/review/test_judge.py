@@ -575,11 +575,13 @@ def test_expiry_that_comes_sooner_is_told() -> None:
         row = {"expiration": {"days": days}, "filter": {"prefix": prefix}, "status": "Enabled"}
         return {"rules": [{**row, "noncurrentVersionExpiration": {"noncurrentDays": versions}}]}
 
+    both = {"rules": [*rules(30, 30)["rules"], *rules(90, 90)["rules"]]}
     for before, after, sentences in (
         (rules(90, 90), rules(30, 90), ["refuse data: deletes every object 30 days"]),
         (rules(90, 90), rules(90, 7), ["ask data: deletes every older version 7 days"]),
         (rules(30, 30), rules(90, 90), []),
         (rules(30, 30), rules(90, 90, "tmp/"), []),
+        (both, {"rules": [*both["rules"], *rules(60, 60)["rules"]]}, []),
         (
             rules(30, 30, "tmp/"),
             rules(30, 30),
