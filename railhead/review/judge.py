@@ -69,7 +69,7 @@ def _by_cloud(change: Change, *, code: bool, added: Collection[str]) -> Iterator
     """Yield what the rules of a cloud's resources say."""
     type_ = change.either.type
     if type_.startswith("aws:"):
-        for rule in (rights.documents, rights.trusts, rights.attachments, _purchases):
+        for rule in (*rights.OF_AWS, _purchases):
             yield from rule(change, code=code)
     elif type_.startswith("gcp:") and "iam" in type_.lower():
         yield from rights.google(change)

@@ -174,6 +174,7 @@ def trusts(change: Change, *, code: bool) -> Iterator[Judged]:
 def _taken(
     change: Change, was: Mapping[str, Any], now: Mapping[str, Any], *, code: bool
 ) -> Iterator[Judged]:
+    """Yield what differs in who may take a role: taker -> condition."""
     gained = [who for who, when in now.items() if who not in was or was[who] != when]
     people = [who for who in gained if not who.startswith("Service ")]
     loose = [who for who in people if who.startswith("Federated ") and _is_loose(now[who])]
@@ -263,7 +264,17 @@ _POLICY_KINDS = (
     *("AccessPolicyAssociation", "GroupPolicyAttachment", "PolicyAttachment"),
     *("RolePolicyAttachment", "UserPolicyAttachment"),
 )
+# Kind -> the field that lists whom it puts together with its one user or group.
 _MEMBERS = {"GroupMembership": "users", "UserGroupMembership": "groups"}
+
+
+def memberships(change: Change, **_: bool) -> Iterator[Judged]:
+    """Yield users who get the rights of a group."""
+    listed = _MEMBERS.get(change.either.type.rpartition(":")[2], "")
+    for name in several(change.now.get(listed)):
+        if name not in several(change.was.get(listed)):
+            user, group = change.now.get("user", name), change.now.get("group", name)
+            yield Judged("ask", "rights", f"gives {short(user)} what {short(group)} may")
 
 
 def attachments(change: Change, *, code: bool) -> Iterator[Judged]:
@@ -271,16 +282,10 @@ def attachments(change: Change, *, code: bool) -> Iterator[Judged]:
     kind = change.either.type.rpartition(":")[2]
     if kind == "AccessEntry" and change.kind == "added":
         yield Judged("note", "access", f"lets {change.now.get('principalArn')} log in")
-    if members := _MEMBERS.get(kind):
-        for name in several(change.now.get(members)):
-            if name not in several(change.was.get(members)):
-                user, group = change.now.get("user", name), change.now.get("group", name)
-                yield Judged("ask", "rights", f"gives {short(user)} what {short(group)} may")
     if kind not in _POLICY_KINDS:
-        for arn in set(several(change.now.get("managedPolicyArns"))) - set(
-            several(change.was.get("managedPolicyArns"))
-        ):
-            yield from _managed(change, str(arn), code=code)
+        was, now = (set(several(of.get("managedPolicyArns"))) for of in (change.was, change.now))
+        for gained in sorted(now - was):
+            yield from _managed(change, str(gained), code=code)
         return
     arn = str(change.now.get("policyArn", ""))
     if UNKNOWN in arn and (made := change.either.refers.get("policyArn", ())):
@@ -302,6 +307,10 @@ def _managed(change: Change, arn: str, *, code: bool) -> Iterator[Judged]:
         yield Judged("refuse", "rights", f"gives {who} {name}, all of a service")
     else:
         yield Judged("ask", "rights", f"gives {who} {name}")
+
+
+#: Rules of what AWS' resources give.
+OF_AWS = (documents, trusts, memberships, attachments)
 
 
 def _members(inputs: Mapping[str, Any]) -> list[str]:

@@ -489,18 +489,23 @@ def fields(change: Change) -> Iterator[Judged]:
 
     A value that is not known is unjudged, unless it is refused whatever it may be.
     """
-    if change.kind == "added" or change.kind == "deleted":
+    if change.kind in ("added", "deleted"):
         return
     inputs = dict(flat(change.now))
     for path, (was, now) in differing(change).items():
         rows = [row for row in ROWS if _means(row, change, path)]
         first = next((row for row in rows if row.when(was, now)), None)
-        refused = first is not None and first.level == "refuse"
-        grave = first is None or any(row.level == "refuse" for row in rows)
-        if rows and grave and not refused and UNKNOWN in str(inputs.get(path)):
+        if UNKNOWN in str(inputs.get(path)) and _may_be_worse(rows, first):
             yield unjudged([path])
         elif first is not None:
             yield _field(first, path, was, now)
+
+
+def _may_be_worse(rows: list[Row], first: Row | None) -> bool:
+    """Return whether some value could meet a graver row than the first that holds, if any does."""
+    if first is None:
+        return bool(rows)
+    return first.level != "refuse" and any(row.level == "refuse" for row in rows)
 
 
 def _field(row: Row, path: str, was: Any, now: Any) -> Judged:
