@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from railhead.base.quantity import parse
@@ -66,8 +66,7 @@ def priorities(change: Change, **_: bool) -> Iterator[Judged]:
 
 def classes(change: Change, **_: bool) -> Iterator[Judged]:
     """Yield a storage class that claims without one get."""
-    metadata = change.now.get("metadata")
-    notes = (metadata.get("annotations") if isinstance(metadata, Mapping) else None) or {}
+    notes = _metadata(change, "annotations")
     if change.kind == "added" and str(notes.get(_DEFAULT_CLASS)) == "true":
         yield Judged("ask", "data", "is the class of every claim that names none")
 
@@ -90,21 +89,26 @@ def claims(change: Change, *, code: bool) -> Iterator[Judged]:
     if not code or change.kind != "added":
         return
     below = list(_mappings(change.now.get("spec")))
-    written = {row.get("name") for row in below if "mountPath" in row and not row.get("readOnly")}
-    for row in below:
+    deleting = next((line for line in _lines(below) if _DELETES.search(line)), "")
+    for name in _written(below):
+        if deleting:
+            text = f"deletes files of claim {name}: it runs {short(deleting)}"
+            yield Judged("refuse", "data", text, "runs that resume from them")
+        else:
+            text = f"mounts claim {name}, not read-only: what it runs can delete"
+            yield Judged("ask", "data", f"{text} every checkpoint there", "runs that resume")
+
+
+def _written(rows: list[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield each claim among the rows that a container mounts to write to it."""
+    mounts = {row.get("name") for row in rows if "mountPath" in row and not row.get("readOnly")}
+    for row in rows:
         claim = row.get("persistentVolumeClaim")
-        if isinstance(claim, Mapping) and not claim.get("readOnly") and row.get("name") in written:
-            name = claim.get("claimName")
-            runs = next((line for line in _lines(below) if _DELETES.search(line)), "")
-            if runs:
-                text = f"deletes files of claim {name}: it runs {short(runs)}"
-                yield Judged("refuse", "data", text, "runs that resume from them")
-            else:
-                text = f"mounts claim {name}, not read-only: what it runs can delete"
-                yield Judged("ask", "data", f"{text} every checkpoint there", "runs that resume")
+        if isinstance(claim, Mapping) and not claim.get("readOnly") and row.get("name") in mounts:
+            yield str(claim.get("claimName"))
 
 
-def _lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def _lines(rows: list[Mapping[str, Any]]) -> Iterator[str]:
     """Yield each line that a container among the rows runs."""
     for row in rows:
         words = [str(w) for key in ("command", "args") for w in several(row.get(key))]
@@ -126,9 +130,7 @@ def daemons(change: Change, *, code: bool) -> Iterator[Judged]:
 
 def devices(change: Change, *, code: bool) -> Iterator[Judged]:
     """Yield devices that added pods take without a queue, and so past every quota."""
-    metadata = change.now.get("metadata")
-    labels = (metadata.get("labels") if isinstance(metadata, Mapping) else None) or {}
-    if not code or change.kind != "added" or labels.get(_QUEUE):
+    if not code or change.kind != "added" or _metadata(change, "labels").get(_QUEUE):
         return
     taken = sorted(set(_devices(change.now.get("spec"))))
     if taken:
@@ -143,6 +145,12 @@ def _devices(value: Any) -> Iterator[str]:
         for name, amount in limits.items() if isinstance(limits, Mapping) else ():
             if "/" in name and parse(str(amount)):
                 yield f"{amount} {name}"
+
+
+def _metadata(change: Change, key: str) -> Mapping[str, Any]:
+    """Return an object's labels or annotations; none where its metadata is not known."""
+    metadata = change.now.get("metadata")
+    return (metadata.get(key) if isinstance(metadata, Mapping) else None) or {}
 
 
 def _mappings(value: Any) -> Iterator[Mapping[str, Any]]:
