@@ -27,7 +27,7 @@ _NAMED = re.compile(
     r"""(?:(['"])(?P<value>[^'"\s${}<>]{6,})\2|(?P<bare>[A-Za-z0-9+/_=]{20,})\s*$)"""
 )
 # A user with a password before a host.
-_USER = re.compile(r"://[^\s/:@'\"${}<>]+:(?P<value>[^\s/:@'\"${}<>]{6,})@")
+_USER = re.compile(r"://[^\s/:@'\"${}<>]+:[^\s/:@'\"${}<>]{6,}@")
 # Names of objects and of files, by which a secret is only referred to.
 _REFERENCE = re.compile(r"(?i)(name|ref|file|path|class|type|mode)['\"]?\s*[:=]")
 _INDEXES = ("--extra-index-url", "--index-url", "-i", "--trusted-host")
@@ -178,10 +178,12 @@ def _secret(text: str, *, strict: bool) -> str:
     """Return what a line seems to hold; empty for nothing."""
     if match := _FORMS.search(text):
         return f"a key ({match.group()[:6]}...)"
-    match = _NAMED.search(text)
-    if not strict and _USER.search(text):
+    if strict:
+        return ""
+    if _USER.search(text):
         return "a password in an address"
-    if strict or match is None:
+    match = _NAMED.search(text)
+    if match is None:
         return ""
     value = match.group("value") or match.group("bare")
     named = _REFERENCE.search(text[match.start() : match.end() - len(value)])
