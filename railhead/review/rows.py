@@ -57,15 +57,17 @@ def _allowed(was: Any, now: Any) -> bool:
     return was is False and now is not False
 
 
-def _gone(was: Any, now: Any) -> bool:
+def lost(was: Any, now: Any) -> bool:
+    """Return whether a value, or an element of a list, is there no more."""
     if isinstance(was, list):
         rest = now if isinstance(now, list) else []
         return any(item not in rest for item in was)
     return was not in (None, "", {}) and now in (None, "", {})
 
 
-def _came(was: Any, now: Any) -> bool:
-    return _gone(now, was)
+def came(was: Any, now: Any) -> bool:
+    """Return whether a value, or an element of a list, is there newly."""
+    return lost(now, was)
 
 
 def _fewer(was: Any, now: Any) -> bool:
@@ -150,11 +152,11 @@ ROWS: tuple[Row, ...] = (
         "has no private API server: nodes reach it over the internet, or not at all",
     ),
     Row(_EKS, "vpcConfig.publicAccessCidrs", _wide, "refuse", "network", "opens its API server"),
-    Row(_EKS, "vpcConfig.publicAccessCidrs", _came, "ask", "network", "opens its API server"),
+    Row(_EKS, "vpcConfig.publicAccessCidrs", came, "ask", "network", "opens its API server"),
     Row(
         _EKS,
         "enabledClusterLogTypes",
-        _gone,
+        lost,
         "refuse",
         "guards",
         "stops logs: {gone}; who did what is no longer recorded",
@@ -169,20 +171,20 @@ ROWS: tuple[Row, ...] = (
     Row(_GKE, "privateClusterConfig*", _any, "refuse", "network", "is less private"),
     Row(_GKE, "controlPlaneEndpointsConfig*", _any, "ask", "network", "is reached otherwise"),
     Row(_GKE, "networkPolicy*", _any, "refuse", "network", "enforces network policies otherwise"),
-    Row(_GKE, "loggingConfig*", _gone, "refuse", "guards", "stops logs"),
+    Row(_GKE, "loggingConfig*", lost, "refuse", "guards", "stops logs"),
     Row(_GKE, "databaseEncryption*", _any, "refuse", "data", "changes the key of Secrets"),
     Row(_GKE, "*inMasterVersion", less, "refuse", "jobs", "goes back in its version"),
     Row(
         _GKE,
         "maintenancePolicy.maintenanceExclusions",
-        _gone,
+        lost,
         "ask",
         "jobs",
         "is upgraded by Google: nodes are replaced in the window, with the jobs on them",
     ),
     Row(_GKE, "maintenancePolicy*", _any, "ask", "jobs", "is maintained at other times"),
     Row(_GKE, "releaseChannel*", _any, "ask", "jobs", "is upgraded at other times"),
-    Row(_GKE, "workloadIdentityConfig*", _gone, "refuse", "rights", "hands nodes' keys to pods"),
+    Row(_GKE, "workloadIdentityConfig*", lost, "refuse", "rights", "hands nodes' keys to pods"),
     Row(_FSX, "storageCapacity", less, "refuse", "data", "shrinks, which cannot be done"),
     Row(_FSX, "storageCapacity", more, "note", "capacity", "grows"),
     Row(_FSX, "perUnitStorageThroughput", less, "ask", "jobs", "is slower"),
@@ -209,8 +211,8 @@ ROWS: tuple[Row, ...] = (
     Row(_GROUP, "scalingConfig.maxSize", more, "note", "capacity", "holds more nodes"),
     Row(_GROUP, "scalingConfig.minSize", more, "ask", "capacity", "never has fewer nodes"),
     Row(_GROUP, "scalingConfig.minSize", less, "ask", "capacity", "may have fewer nodes"),
-    Row(_GROUP, "taints", _gone, "refuse", "jobs", "lets pods that need no GPU fill its nodes"),
-    Row(_GROUP, "labels*", _gone, "refuse", "jobs", "loses labels by which its pods find it"),
+    Row(_GROUP, "taints", lost, "refuse", "jobs", "lets pods that need no GPU fill its nodes"),
+    Row(_GROUP, "labels*", lost, "refuse", "jobs", "loses labels by which its pods find it"),
     Row(_GROUP, "nodeRepairConfig*", _off, "refuse", "jobs", "no longer repairs broken nodes"),
     Row(_GROUP, "updateConfig*", _any, "ask", "jobs", "updates another number of nodes at once"),
     Row(_GROUP, "launchTemplate*", _any, "refuse", "jobs", _ROLLS),
@@ -252,8 +254,8 @@ ROWS: tuple[Row, ...] = (
     Row("aws:eks/addon:*", "configurationValues*", _any, "ask", "jobs", "is set otherwise"),
     Row("aws:eks/podIdentityAssociation:*", "*", _any, "ask", "access", "gives other rights"),
     Row("aws:eks/accessEntry:*", "*", _any, "ask", "access", "names others"),
-    Row(_POOL, "nodeConfig.taints", _gone, "refuse", "jobs", "lets pods without GPUs fill it"),
-    Row(_POOL, "nodeConfig.labels*", _gone, "refuse", "jobs", "loses labels that pods look for"),
+    Row(_POOL, "nodeConfig.taints", lost, "refuse", "jobs", "lets pods without GPUs fill it"),
+    Row(_POOL, "nodeConfig.labels*", lost, "refuse", "jobs", "loses labels that pods look for"),
     # In place (GKE documentation, update-existing-nodepools; the provider's node_pool.go).
     Row(_POOL, "nodeConfig.resourceLabels*", _any, "note", "capacity", "is billed otherwise"),
     Row(_POOL, "nodeConfig.labels*", _any, "ask", "jobs", "labels its nodes otherwise"),
@@ -278,11 +280,11 @@ ROWS: tuple[Row, ...] = (
     Row("aws:s3/bucketVersioning*", "*.status", _off, "refuse", "data", "keeps no older versions"),
     Row("aws:s3/bucketLifecycle*", "rules", _any, "ask", "data", "moves or deletes otherwise"),
     Row("aws:s3/bucketPublicAccessBlock:*", "*", _off, "refuse", "rights", "may be made public"),
-    Row(_ALARM, "alarmActions", _gone, "refuse", "guards", "no longer tells {gone}"),
+    Row(_ALARM, "alarmActions", lost, "refuse", "guards", "no longer tells {gone}"),
     Row(_ALARM, "actionsEnabled", _stopped, "refuse", "guards", "tells nobody"),
     Row(_ALARM, "*", _any, "ask", "guards", "fires otherwise"),
     Row("aws:sns/topicSubscription:*", "*", _any, "ask", "guards", "calls others"),
-    Row(_ALERT, "notificationChannels", _gone, "refuse", "guards", "no longer tells {gone}"),
+    Row(_ALERT, "notificationChannels", lost, "refuse", "guards", "no longer tells {gone}"),
     Row(_ALERT, "enabled", _stopped, "refuse", "guards", "tells nobody"),
     Row(_ALERT, "*", _any, "ask", "guards", "fires otherwise"),
     Row(_BUDGET, "limitAmount", less, "note", "capacity", "warns earlier"),
@@ -327,7 +329,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "kubernetes:*:PersistentVolumeClaim",
         "metadata.labels*",
-        _gone,
+        lost,
         "refuse",
         "data",
         "loses a label by which the API server keeps it",
@@ -335,7 +337,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "kubernetes:*:ResourceFlavor",
         "spec.nodeLabels*",
-        _gone,
+        lost,
         "refuse",
         "jobs",
         "admits jobs to nodes of other pools, and to nodes that did not pass the gate",
@@ -343,14 +345,14 @@ ROWS: tuple[Row, ...] = (
     Row(
         "kubernetes:*:ResourceFlavor",
         "spec.topologyName",
-        _gone,
+        lost,
         "refuse",
         "jobs",
         "places the pods of a gang anywhere: collectives are slow",
     ),
-    Row("kubernetes:*:Topology", "spec.levels", _gone, "ask", "jobs", "places gangs more loosely"),
-    Row("kubernetes:*:ClusterQueue", "spec.stopPolicy", _came, "refuse", "quota", "admits no job"),
-    Row("kubernetes:*:LocalQueue", "spec.stopPolicy", _came, "refuse", "quota", "admits no job"),
+    Row("kubernetes:*:Topology", "spec.levels", lost, "ask", "jobs", "places gangs more loosely"),
+    Row("kubernetes:*:ClusterQueue", "spec.stopPolicy", came, "refuse", "quota", "admits no job"),
+    Row("kubernetes:*:LocalQueue", "spec.stopPolicy", came, "refuse", "quota", "admits no job"),
     Row("kubernetes:*:LocalQueue", "spec.clusterQueue", _any, "refuse", "jobs", "moves"),
     Row(
         "kubernetes:*PriorityClass",

@@ -9,13 +9,13 @@ from typing import Any
 
 from railhead.review.judged import Judged
 from railhead.review.model import Level, Loss
-from railhead.review.rows import less, more, parts, short
+from railhead.review.rows import came, less, lost, more, parts, short
 
 _PAID = ("capacity-block", "reservation", "reservation-group")
 _TAKEN_BACK = ("flex-start", "spot")
-_THERE = "every job, while GPUs are away"
-_STOPPED = "running jobs are stopped for others by another rule"
-_RUNS = "who runs on what others want"
+_MEANWHILE = "every job, while GPUs are away"
+_PREEMPTED = "running jobs are stopped for others by another rule"
+_BORROWERS = "who runs on what others want"
 _NICS = "NICs of every node are set up again, which ends the jobs there"
 _UNPROVEN = "nodes need not prove it any more: jobs run where the fabric is slow or lost"
 
@@ -47,7 +47,7 @@ def _other_repository(was: Any, now: Any) -> bool:
 
 
 def _swapped(was: Any, now: Any) -> bool:
-    """Return whether another one took its place; none is said with the kind of purchase."""
+    """Return whether one took another's place; not one that newly came, or that went."""
     return now is not None and _other(was, now)
 
 
@@ -166,7 +166,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "watching.sources",
-        lambda was, now: bool(set(was or ()) - set(now or ())),
+        lost,
         "ask",
         "guards",
         "alerts that need what is no longer scraped are left out: {was} -> {now}",
@@ -175,7 +175,12 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("gpu_operator.mig", _other, "ask", "jobs", "GPUs are partitioned: {was} -> {now}"),
     *(
         Setting(
-            f"gpu_operator.{field}", _swapped, "ask", "jobs", f"{what}: {{was}} -> {{now}}", _THERE
+            f"gpu_operator.{field}",
+            _swapped,
+            "ask",
+            "jobs",
+            f"{what}: {{was}} -> {{now}}",
+            _MEANWHILE,
         )
         for field, what in (
             ("driver", "another one loads the driver"),
@@ -190,7 +195,7 @@ SETTINGS: tuple[Setting, ...] = (
         "ask",
         "jobs",
         "the driver is replaced on every node: {was} -> {now}",
-        _THERE,
+        _MEANWHILE,
     ),
     Setting(
         "runtimes*.image",
@@ -235,7 +240,12 @@ SETTINGS: tuple[Setting, ...] = (
         "the team, whose jobs wait",
     ),
     Setting(
-        "teams*.preemption.*", _swapped, "ask", "quota", f"{_STOPPED}: {{was}} -> {{now}}", _RUNS
+        "teams*.preemption.*",
+        _swapped,
+        "ask",
+        "quota",
+        f"{_PREEMPTED}: {{was}} -> {{now}}",
+        _BORROWERS,
     ),
     Setting(
         "teams*.order",
@@ -248,12 +258,14 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("teams*.weight", less, "ask", "quota", "gets less of what is unused: {was} -> {now}"),
     Setting("teams*.shares*.borrow", _sooner, "ask", "quota", "may borrow {now} nodes, not {was}"),
     Setting("teams*.shares*.lend", _sooner, "ask", "quota", "lends {now} nodes, not {was}"),
-    Setting("fair.sharing", _swapped, "ask", "quota", f"{_STOPPED}: {{was}} -> {{now}}", _RUNS),
+    Setting(
+        "fair.sharing", _swapped, "ask", "quota", f"{_PREEMPTED}: {{was}} -> {{now}}", _BORROWERS
+    ),
     Setting("default_queue", _off, "ask", "jobs", "jobs that name no queue are not admitted"),
     Setting("pod_groups", _off, "ask", "jobs", "pods without a job are not admitted any more"),
     Setting(
         "network_policy.ingress_namespaces",
-        lambda was, now: bool(set(now or ()) - set(was or ())),
+        came,
         "ask",
         "network",
         "pods of other namespaces reach every port of jobs: {was} -> {now}",
