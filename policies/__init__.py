@@ -82,14 +82,19 @@ def _seen(resources: Sequence[PolicyResource], config: Config) -> Iterator[tuple
             known=config.get("known") or (),
         ):
             yield message, r.urn
-        if r.resource_type.startswith("aws:"):
-            body = inputs.complete(r.urn, r.props)
-            made_by = {
-                key: [made.resource_type for made in of]
-                for key, of in r.property_dependencies.items()
-            }
-            for message in rights.attached_later(r.name, body, made_by):
-                yield message, r.urn
+        for message in _attached_later(r):
+            yield message, r.urn
+
+
+def _attached_later(resource: PolicyResource) -> Iterator[str]:
+    if not resource.resource_type.startswith("aws:"):
+        return
+    made_by = {
+        key: [made.resource_type for made in of]
+        for key, of in resource.property_dependencies.items()
+    }
+    body = inputs.complete(resource.urn, resource.props)
+    yield from rights.attached_later(resource.name, body, made_by)
 
 
 def _given(args: ResourceValidationArgs, _report: ReportViolation) -> None:

@@ -183,26 +183,37 @@ def problems(resource: CloudResource) -> Iterator[str]:
 def _everybody(resource: CloudResource) -> Iterator[str]:
     """Yield a message for each right of a cloud that everyone has."""
     if resource.kind.startswith("gcp:") and "iam" in resource.kind.lower():
-        bucket = resource.kind.startswith("gcp:storage/")
-        members = resource.body.get("members")
-        listed = members if isinstance(members, list) else [members]
-        for member in (resource.body.get("member"), *listed):
-            if member is UNKNOWN and bucket:
-                yield _unjudged(resource, "member")
-            elif member in _ANYBODY:
-                yield f"{resource.name}: member is {member!r}, that is everybody: name who may"
+        yield from _members(resource)
     if resource.kind in _RESOURCE_POLICIES:
         text = resource.body.get("policy")
         if text is UNKNOWN:
             yield _unjudged(resource, "policy")
         elif any(documents.anybody(item) for _, item in documents.allowed(text)):
             yield f"{resource.name}: policy lets everybody in, without a condition: name who may"
-    for keys in _ACLS if resource.kind.startswith("aws:s3/") else ():
+    if resource.kind.startswith("aws:s3/"):
+        yield from _grants(resource)
+
+
+def _members(resource: CloudResource) -> Iterator[str]:
+    """Yield a message for each member of an IAM binding of Google's that is everybody."""
+    members = resource.body.get("members")
+    listed = members if isinstance(members, list) else [members]
+    for member in (resource.body.get("member"), *listed):
+        # Other bindings name accounts that the same update makes.
+        if member is UNKNOWN and resource.kind.startswith("gcp:storage/"):
+            yield _unjudged(resource, "member")
+        elif member in _ANYBODY:
+            yield _open(resource, "member", member)
+
+
+def _grants(resource: CloudResource) -> Iterator[str]:
+    """Yield a message for each part of an ACL of S3's that names everybody."""
+    for keys in _ACLS:
         for path, value in _values(resource.body, keys):
             if value is UNKNOWN:
                 yield _unjudged(resource, path)
             elif value in _OPEN_ACLS or str(value).endswith(_OPEN_GROUPS):
-                yield f"{resource.name}: {path} is {value!r}, that is everybody: name who may"
+                yield _open(resource, path, value)
 
 
 def _values(body: Any, path: tuple[str, ...], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -218,6 +229,10 @@ def _values(body: Any, path: tuple[str, ...], prefix: str = "") -> Iterator[tupl
         return
     inner = body.get(key) if isinstance(body, Mapping) else None
     yield from _values(inner, tuple(rest), f"{prefix}.{key}" if prefix else key)
+
+
+def _open(resource: CloudResource, path: str, value: Any) -> str:
+    return f"{resource.name}: {path} is {value!r}, that is everybody: name who may"
 
 
 def _unjudged(resource: CloudResource, path: str) -> str:

@@ -47,7 +47,7 @@ def of_cloud(resource: CloudResource) -> Iterator[str]:
     """Yield a message for each policy or role of a cloud that gives everything."""
     body = resource.body
     for path, value in _attached(body):
-        # :func:`attached_later` says of those that are not known where they are from.
+        # Of one that is not known :func:`attached_later` judges where it is from.
         if value is UNKNOWN:
             continue
         if (attached := str(value).rpartition("/")[2]).endswith("FullAccess"):
