@@ -91,8 +91,8 @@ def review(
             stack, of_stack = StackReview(stack=name, file=file, compared=False), []
         stacks.append(stack)
         findings += of_stack
-    findings += [*_gone_files(source), *secrets(source), *requirements(source), *projects(source)]
-    findings += [*_unplanned(source), *pipelines(source)]
+    for rule in (_gone_files, secrets, requirements, projects, _unplanned, pipelines):
+        findings += rule(source)
     if options.unjudged:
         findings = [
             f.model_copy(update={"level": "ask"}) if f.level == "unjudged" else f for f in findings
@@ -261,28 +261,20 @@ def _stack(
 ) -> tuple[StackReview, list[Finding]]:
     name, after = stack_name(Path(file)), head.side
     build = _Builder(source=source, file=file, stack=name)
-    findings: list[Finding] = []
-    if after.mistakes:
-        findings += [build.mistake(text) for text in after.mistakes]
-    if after.failed:
-        findings.append(build.unjudged(f"cannot be planned: {after.failed}", "plan-failed"))
-    if before is not None and (before.failed or before.mistakes):
-        why = before.failed or before.mistakes[0]
-        findings.append(build.unjudged(f"the base's file cannot be planned: {why}", "base-failed"))
-    known = {build.placed(text)[1] for text in (before.warnings if before else ())}
-    findings += [build.warning(t) for t in after.warnings if build.placed(t)[1] not in known]
+    findings = list(build.failures(before, after))
     named: set[tuple[str, str]] = set()
     if before and before.contract and after.contract:
-        findings += build.edits(before.contract, after.contract, after.cluster, named)
+        # The guard of edits names these: their resources are not named again.
+        named = {(edit.kind, edit.name) for edit in edits.edits(before.contract, after.contract)}
+        findings += build.edits(before.contract, after.contract, after.cluster)
         findings += build.settings(before.cluster, after.cluster)
     changes: list[Change] = []
     if after.plan and after.plan.states:
-        old = _resources(before, str(source.base))
-        new = _resources(after, str(source.root))
         if before and before.plan and before.plan.states:
+            old, new = _resources(before, source.base), _resources(after, source.root)
             changes = compare(old, new)
-            middle = _resources(head.by_base, str(source.base))
-            if middle:
+            # What follows from the file is judged apart from what follows from code.
+            if middle := _resources(head.by_base, source.base):
                 findings += build.changes(compare(old, middle), middle, named, code=False)
                 findings += build.changes(compare(middle, new), new, named, code=True)
             else:
@@ -309,8 +301,8 @@ def _stack(
     ), findings
 
 
-def _resources(of: Side | None, root: str) -> dict[str, Planned]:
-    return resources(of.plan, root) if of and of.plan else {}
+def _resources(of: Side | None, root: Path) -> dict[str, Planned]:
+    return resources(of.plan, str(root)) if of and of.plan else {}
 
 
 def _labels(changes: Sequence[Change], kind: str) -> tuple[str, ...]:
@@ -382,6 +374,20 @@ class _Builder:
             allow=allow,
         )
 
+    def failures(self, before: Side | None, after: Side) -> Iterator[Finding]:
+        """Yield why a side could not be planned, and warnings that the base does not have."""
+        for text in after.mistakes:
+            yield self.mistake(text)
+        if after.failed:
+            yield self.unjudged(f"cannot be planned: {after.failed}", "plan-failed")
+        if before is not None and (before.failed or before.mistakes):
+            why = before.failed or before.mistakes[0]
+            yield self.unjudged(f"the base's file cannot be planned: {why}", "base-failed")
+        known = {self.placed(text)[1] for text in (before.warnings if before else ())}
+        for text in after.warnings:
+            if self.placed(text)[1] not in known:
+                yield self.warning(text)
+
     def warning(self, text: str) -> Finding:
         """Return the finding of a warning, which begins with its file and line."""
         where, what = self.placed(text)
@@ -428,13 +434,10 @@ class _Builder:
         before: ClusterContract,
         after: ClusterContract,
         cluster: Mapping[str, Any],
-        named: set[tuple[str, str]],
     ) -> Iterator[Finding]:
-        """Yield what the guard of edits refuses or warns of; fill in what it names."""
+        """Yield what the guard of edits refuses or warns of."""
         removals = [RemovalConfig.model_validate(r) for r in cluster.get("removals") or ()]
         for edit in edits.edits(before, after):
-            # Its resources are named once, here.
-            named.add((edit.kind, edit.name))
             yield self._edit(edit, removals)
         try:
             edits.stop(before, after, removals)
@@ -491,6 +494,7 @@ class _Builder:
         *,
         code: bool,
     ) -> Iterator[Finding]:
+        """Yield what is said of changes of resources, ``named`` by the guard of edits or not."""
         added = {change.either.urn for change in changes if change.kind == "added"}
         for change in changes:
             for rule, result in judged(change, after, code=code, named=named, added=added):
