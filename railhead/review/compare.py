@@ -74,6 +74,11 @@ class Change:
         return result
 
     @property
+    def stays(self) -> bool:
+        """Return whether both plans have the resource."""
+        return self.before is not None and self.after is not None
+
+    @property
     def was(self) -> Mapping[str, Any]:
         """Inputs of the base; none for an added one."""
         return self.before.inputs if self.before else _NOTHING

@@ -191,7 +191,7 @@ def _order(change: Change, after: Mapping[str, Planned]) -> Iterator[tuple[str, 
 def _rest(change: Change, kind: str, *, code: bool) -> Iterator[Judged]:
     """Yield a look at the parts that no rule reads, where code changes them, and at rails."""
     rails = kind in _RAILS
-    if not (change.before and change.after and (code or rails)):
+    if not (change.stays and (code or rails)):
         return
     type_ = change.either.type
     if type_.startswith("kubernetes:"):

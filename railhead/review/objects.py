@@ -33,7 +33,7 @@ def network_policies(change: Change, *, code: bool) -> Iterator[Judged]:
     """Yield traffic that a network policy newly allows, or no longer."""
     was, now = change.was.get("spec") or {}, change.now.get("spec") or {}
     lost = set(was.get("policyTypes") or ()) - set(now.get("policyTypes") or ())
-    if change.before and change.after:
+    if change.stays:
         if lost:
             yield Judged("refuse", "network", f"no longer holds for {', '.join(sorted(lost))}")
         if was.get("podSelector") != now.get("podSelector"):
@@ -101,7 +101,7 @@ def _ports(ports: list[Mapping[str, Any]]) -> str:
 def guards(change: Change, *, code: bool) -> Iterator[Judged]:
     """Yield what an admission policy no longer refuses."""
     was, now = change.was.get("spec") or {}, change.now.get("spec") or {}
-    if not (change.before and change.after) or was == now:
+    if not change.stays or was == now:
         return
     who = "nobody, until a job runs that it would have refused"
     before = {v.get("expression"): v for v in was.get("validations") or ()}
@@ -189,7 +189,7 @@ def limits(change: Change, *, code: bool) -> Iterator[Judged]:
 def queues(change: Change, *, code: bool) -> Iterator[Judged]:
     """Yield what a cluster queue's jobs lose in ways that the stack's file does not say."""
     was, now = change.was.get("spec") or {}, change.now.get("spec") or {}
-    if not (change.before and change.after):
+    if not change.stays:
         return
     level: Level = "refuse" if code else "note"
     for key in ("cohort", "cohortName", "preemption", "fairSharing", "queueingStrategy"):
@@ -222,7 +222,7 @@ def _quotas(spec: Mapping[str, Any]) -> dict[str, float]:
 
 def alerts(change: Change, *, code: bool) -> Iterator[Judged]:
     """Yield alerts that are there no more."""
-    if change.before and change.after and (lost := _alerts(change.was) - _alerts(change.now)):
+    if change.stays and (lost := _alerts(change.was) - _alerts(change.now)):
         text = f"no longer has {short(sorted(lost))}"
         level: Level = "refuse" if code else "ask"
         yield Judged(level, "guards", text, "nobody, until it would have warned")
@@ -286,15 +286,10 @@ def pods(change: Change, *, code: bool) -> Iterator[Judged]:
         old = before.get(path)
         yield from _pod(old, spec, code=code)
     was, now = change.was.get("spec") or {}, change.now.get("spec") or {}
-    if change.before and change.after and less(was.get("replicas"), now.get("replicas")):
+    if change.stays and less(was.get("replicas"), now.get("replicas")):
         level: Level = "refuse" if now.get("replicas") == 0 else "ask"
         yield Judged(level, "jobs", f"has {now.get('replicas')} replicas, not {was['replicas']}")
-    if (
-        change.before
-        and change.after
-        and code
-        and was.get("updateStrategy") != now.get("updateStrategy")
-    ):
+    if change.stays and code and was.get("updateStrategy") != now.get("updateStrategy"):
         yield Judged("ask", "jobs", "is rolled out otherwise")
 
 
@@ -531,15 +526,9 @@ def _lets_in(path: str, values: Mapping[str, Any]) -> Judged | None:
 def _value(path: str, was: Any, now: Any, *, code: bool) -> Judged:
     text = f"value {path}: {short(was)} -> {short(now)}"
     within = path.rpartition("controllerManagerConfigYaml.")[2]
-    for key, meaning in _KUEUE:
-        if within != path and (within == key or within.startswith(f"{key}.")):
-            grown = isinstance(was, list) and isinstance(now, list) and set(was) <= set(now)
-            mild = key in ("clientConnection", "controller", "featureGates", "fairSharing")
-            level: Level = "note" if grown and not mild else "ask" if mild or not code else "refuse"
-            if key == "waitForPodsReady" and now is not None:
-                level = "ask" if code else "note"
-            if key == "manageJobsWithoutQueueName" and now is not True:
-                level = "refuse"
+    for key, meaning in _KUEUE if within != path else ():
+        if within == key or within.startswith(f"{key}."):
+            level = _level_of_kueue(key, was, now, code=code)
             return Judged(level, "quota", f"{text}: {meaning}", "teams with quota")
     if path.endswith("autoUpgrade") and now is True:
         text = f"{text}: a new version is rolled over the nodes by itself, and ends the jobs there"
@@ -553,6 +542,19 @@ def _value(path: str, was: Any, now: Any, *, code: bool) -> Judged:
     if _WEAKER.search(path) and not _stronger(path, now):
         return Judged("refuse" if code else "ask", "guards", text)
     return Judged("ask" if code else "note", "jobs", text)
+
+
+def _level_of_kueue(key: str, was: Any, now: Any, *, code: bool) -> Level:
+    """Return how grave a change of a setting of Kueue is."""
+    if key == "manageJobsWithoutQueueName" and now is not True:
+        return "refuse"
+    if key == "waitForPodsReady" and now is not None:
+        return "ask" if code else "note"
+    if key in ("clientConnection", "controller", "featureGates", "fairSharing"):
+        return "ask"
+    if isinstance(was, list) and isinstance(now, list) and set(was) <= set(now):
+        return "note"
+    return "refuse" if code else "ask"
 
 
 def _stronger(path: str, now: Any) -> bool:

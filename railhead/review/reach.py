@@ -39,7 +39,7 @@ def networks(change: Change) -> Iterator[Judged]:
         else:
             text = f"{'lets in' if way_in else 'reaches'} {short(network)}"
             yield Judged("note", "network", text)
-    if change.before and change.after:
+    if change.stays:
         for path, (old, new) in differing(change).items():
             if "ort" in path or "rotocol" in path or "allows" in path or "ecurityGroup" in path:
                 text = f"{path}: {short(old)} -> {short(new)}"

@@ -76,7 +76,7 @@ def bindings(change: Change, *, code: bool) -> Iterator[Judged]:
     was = {_who(s) for s in change.was.get("subjects") or ()}
     now = {_who(s) for s in change.now.get("subjects") or ()}
     role = (change.now.get("roleRef") or change.was.get("roleRef") or {}).get("name", "a role")
-    if change.before and change.after and change.was.get("roleRef") != change.now.get("roleRef"):
+    if change.stays and change.was.get("roleRef") != change.now.get("roleRef"):
         before = (change.was.get("roleRef") or {}).get("name")
         yield Judged("refuse", "rights", f"binds {role} in place of {before}")
     if gained := sorted(now - was):
