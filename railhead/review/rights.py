@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -116,79 +116,79 @@ def _grants(document: Any, effect: str = "Allow") -> dict[tuple[str, str], Any]:
     return grants
 
 
-def documents(change: Change, *, code: bool) -> Iterator[Judged]:
-    """Yield what the IAM documents of a resource allow in addition, or no longer.
-
-    Of what the stack's file adds the policy pack says which document may be unknown.
-    """
-    for key in ("policy", "policyDocument"):
-        was, now = change.was.get(key), change.now.get(key)
-        if was == now:
-            continue
-        if UNKNOWN in str(now):
-            if code or change.kind != "added":
-                yield unjudged([key])
-            continue
-        before, after = _grants(was), _grants(now)
-        gained = sorted(after.keys() - before.keys())
-        loose = [pair for pair in gained if _is_grave(*pair)]
-        if loose:
-            yield Judged("refuse", "rights", f"allows {_pairs(loose)}")
-        elif wide := [pair for pair in gained if pair[1] == "*" and not _reads(pair[0])]:
-            yield Judged("ask", "rights", f"allows {_pairs(wide)}")
-        elif gained:
-            level: Level = "ask" if any(not _reads(action) for action, _ in gained) else "note"
-            if change.kind == "added":
-                level = "note"
-            yield Judged(level, "rights", f"allows {_pairs(gained)}")
-        freed = [p for p in after if _freed(before.get(p), after[p])]
-        if freed:
-            text = f"the condition of {_pairs(freed)} changes, or who has it"
-            yield Judged("refuse", "rights", text)
-        denied, denies = _grants(was, "Deny"), _grants(now, "Deny")
-        if change.kind == "changed" and (
-            undone := sorted(pair for pair, row in denied.items() if denies.get(pair) != row)
-        ):
-            yield Judged("refuse", "rights", f"no longer denies, or otherwise, {_pairs(undone)}")
-        if change.kind != "deleted" and (gone := sorted(before.keys() - after.keys())):
-            wider = all(any(_covers(a, g) for a in after) for g in gone)
-            if not wider:
-                yield Judged(
-                    "ask",
-                    "access",
-                    f"no longer allows {_pairs(gone)}",
-                    "what uses the role, at its next call",
-                )
+def _statements(change: Change, was: Any, now: Any, **_: bool) -> Iterator[Judged]:
+    """Yield what a document allows in addition or no longer, and what it no longer denies."""
+    before, after = _grants(was), _grants(now)
+    yield from _allowed(sorted(after.keys() - before.keys()), added=change.kind == "added")
+    if freed := [pair for pair in after if _freed(before.get(pair), after[pair])]:
+        text = f"the condition of {_pairs(freed)} changes, or who has it"
+        yield Judged("refuse", "rights", text)
+    denied, denies = _grants(was, "Deny"), _grants(now, "Deny")
+    undone = sorted(pair for pair, row in denied.items() if denies.get(pair) != row)
+    if undone and change.kind == "changed":
+        yield Judged("refuse", "rights", f"no longer denies, or otherwise, {_pairs(undone)}")
+    gone = sorted(before.keys() - after.keys())
+    wider = all(any(_covers(a, g) for a in after) for g in gone)
+    if change.kind != "deleted" and not wider:
+        text = f"no longer allows {_pairs(gone)}"
+        yield Judged("ask", "access", text, "what uses the role, at its next call")
 
 
-def trusts(change: Change, *, code: bool) -> Iterator[Judged]:
-    """Yield who may newly take a role; a service takes those that it needs."""
-    was, now = change.was.get("assumeRolePolicy"), change.now.get("assumeRolePolicy")
-    if UNKNOWN in str(now):
-        if was != now and (code or change.kind != "added"):
-            yield unjudged(["assumeRolePolicy"])
-    elif now is not None and was != now:
-        yield from _taken(change, _takers(was), _takers(now), code=code)
+def _allowed(gained: list[tuple[str, str]], *, added: bool) -> Iterator[Judged]:
+    """Yield how grave it is that a document newly allows actions on resources."""
+    grave = [pair for pair in gained if _is_grave(*pair)]
+    wide = [pair for pair in gained if pair[1] == "*" and not _reads(pair[0])]
+    if grave:
+        yield Judged("refuse", "rights", f"allows {_pairs(grave)}")
+    elif wide:
+        yield Judged("ask", "rights", f"allows {_pairs(wide)}")
+    elif gained:
+        writes = any(not _reads(action) for action, _ in gained)
+        level: Level = "ask" if writes and not added else "note"
+        yield Judged(level, "rights", f"allows {_pairs(gained)}")
 
 
-def _taken(
-    change: Change, was: Mapping[str, Any], now: Mapping[str, Any], *, code: bool
-) -> Iterator[Judged]:
-    """Yield what differs in who may take a role: taker -> condition."""
-    gained = [who for who, when in now.items() if who not in was or was[who] != when]
+def _trust(change: Change, was: Any, now: Any, *, code: bool) -> Iterator[Judged]:
+    """Yield who may newly take a role, or no longer; a service takes those that it needs."""
+    before, after = _takers(was), _takers(now)
+    gained = [who for who, when in after.items() if who not in before or before[who] != when]
     people = [who for who in gained if not who.startswith("Service ")]
-    loose = [who for who in people if who.startswith("Federated ") and _is_loose(now[who])]
+    loose = [who for who in people if who.startswith("Federated ") and _is_loose(after[who])]
+    if change.kind == "deleted":
+        return
     if change.kind != "added" and gained:
         yield Judged("refuse", "rights", f"may be taken by others than before: {short(gained)}")
     elif change.kind != "added":
-        lost = sorted(was.keys() - now.keys())
+        lost = sorted(before.keys() - after.keys())
         yield Judged("ask", "access", f"may no longer be taken by {short(lost)}")
     elif loose and code:
-        named = ", ".join(f"{who} ({short(_subjects(now[who]))})" for who in loose)
+        named = ", ".join(f"{who} ({short(_subjects(after[who]))})" for who in loose)
         text = f"may be taken by whatever is of {named}: name one repository or account in `sub`"
         yield Judged("refuse", "rights", text)
     elif people and code:
         yield Judged("ask", "rights", f"may be taken by {short(people)}")
+
+
+_DOCUMENTS: Mapping[str, Callable[..., Iterator[Judged]]] = {
+    "policy": _statements,
+    "policyDocument": _statements,
+    "assumeRolePolicy": _trust,
+}
+
+
+def documents(change: Change, *, code: bool) -> Iterator[Judged]:
+    """Yield what the IAM documents of a resource say otherwise.
+
+    The policy pack judges unknown documents of what the stack's file adds.
+    """
+    for key, rule in _DOCUMENTS.items():
+        was, now = change.was.get(key), change.now.get(key)
+        if was == now:
+            continue
+        if UNKNOWN not in str(now):
+            yield from rule(change, was, now, code=code)
+        elif code or change.kind != "added":
+            yield unjudged([key])
 
 
 # One repository, or the accounts of one namespace.
@@ -310,7 +310,7 @@ def _managed(change: Change, arn: str, *, code: bool) -> Iterator[Judged]:
 
 
 #: Rules of what AWS' resources give.
-OF_AWS = (documents, trusts, memberships, attachments)
+OF_AWS = (documents, memberships, attachments)
 
 
 def _members(inputs: Mapping[str, Any]) -> list[str]:
