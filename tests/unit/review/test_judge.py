@@ -241,6 +241,12 @@ def test_reference_to_an_aliased_resource_is_the_same_one() -> None:
     assert said([group, both[0]], [new, both[1]]) == []
 
 
+def _quota(amount: str, **more: Any) -> dict[str, Any]:
+    row = {"name": "nvidia.com/gpu", "nominalQuota": amount, **more}
+    groups = [{"flavors": [{"name": "h100", "resources": [row]}]}]
+    return {"metadata": {"name": "it"}, "spec": {"resourceGroups": groups}}
+
+
 def test_part_that_no_rule_reads_is_named_and_not_its_whole_list() -> None:
     (text,) = said([planned(DEPLOYMENT, _pod())], [planned(DEPLOYMENT, _pod(stdin=True))])
     assert text == "ask jobs: spec.template.spec.containers[main].stdin: (nothing) -> True"
@@ -259,7 +265,12 @@ def test_part_beside_a_found_one_is_named_too() -> None:
             _pod(image="r.example.com/a:1.1", env=[{"name": "OUT", "value": "/b"}]),
             "containers[main].env[OUT].value: /a -> /b",
         ),
-        (QUEUE, _borrowing(8), _borrowing(0), "resources[nvidia.com/gpu].borrowingLimit: 8 -> 0"),
+        (
+            QUEUE,
+            _quota("8", borrowingLimit=8),
+            _quota("8", borrowingLimit=0),
+            "resources[nvidia.com/gpu].borrowingLimit: 8 -> 0",
+        ),
         (
             "kubernetes:core/v1:Service",
             {"spec": {"type": "ClusterIP", "selector": {"a": "b"}}},
@@ -290,12 +301,6 @@ def test_part_beside_a_found_one_is_named_too() -> None:
     ):
         texts = said([planned(type_, before)], [planned(type_, after)])
         assert any(sentence in text for text in texts), (sentence, texts)
-
-
-def _borrowing(limit: int) -> dict[str, Any]:
-    row = {"name": "nvidia.com/gpu", "nominalQuota": 8, "borrowingLimit": limit}
-    groups = [{"flavors": [{"name": "h100", "resources": [row]}]}]
-    return {"metadata": {"name": "it"}, "spec": {"resourceGroups": groups}}
 
 
 def test_watchers_that_fall_silent_are_told() -> None:
@@ -681,12 +686,6 @@ def test_folder_of_a_plan_is_no_difference() -> None:
 def _hook(**more: Any) -> dict[str, Any]:
     rule = {"apiGroups": [""], "operations": ["CREATE"], "resources": ["pods"]}
     return {"metadata": {"name": "it"}, "webhooks": [{"name": "a", "rules": [rule], **more}]}
-
-
-def _quota(amount: str) -> dict[str, Any]:
-    row = {"name": "nvidia.com/gpu", "nominalQuota": amount}
-    groups = [{"flavors": [{"name": "h100", "resources": [row]}]}]
-    return {"metadata": {"name": "it"}, "spec": {"resourceGroups": groups}}
 
 
 def _mounting(command: Any = (), **mount: Any) -> dict[str, Any]:

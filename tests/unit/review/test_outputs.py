@@ -22,7 +22,7 @@ from railhead.review.model import Finding, Judges, Place, Pool, Review, StackRev
 from railhead.review.model import verdict as verdict_of
 from railhead.review.review import reaches_plans
 from railhead.review.side import Side
-from railhead.review.sources import sources
+from railhead.review.sources import Sources, sources
 from railhead.review.texts import pipelines, projects, requirements
 
 FILE = "stacks/Pulumi.a.yaml"
@@ -187,7 +187,24 @@ def repository(tmp_path: Path) -> Path:
     return root
 
 
-def test_base_is_where_the_pull_request_began(repository: Path, tmp_path: Path) -> None:
+def laid(repository: Path, base: str = "HEAD") -> Sources:
+    """Lay out the base of a pull request beside its repository."""
+    folder = repository.parent / "laid"
+    folder.mkdir()
+    return sources(repository, base, folder)
+
+
+def write(source: Sources, name: str, before: str | None, after: str) -> Sources:
+    """Write a file as base and head have it, and return the pull request that changes it."""
+    for top, text in ((source.base, before), (source.root, after)):
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).unlink(missing_ok=True)
+        if text is not None:
+            (top / name).write_text(text)
+    return replace(source)
+
+
+def test_base_is_where_the_pull_request_began(repository: Path) -> None:
     _git(repository, "checkout", "-q", "-b", "change")
     (repository / "a.txt").write_text("1\ntwo\n3\n")
     (repository / "new.txt").write_text("new\n")
@@ -195,9 +212,7 @@ def test_base_is_where_the_pull_request_began(repository: Path, tmp_path: Path) 
     (repository / "policies" / "exempt.py").write_text('"""B."""\n\nNAMES = ()\n')
     _git(repository, "commit", "-q", "-m", "b", "--", "policies")
     _git(repository, "checkout", "-q", "change")
-    folder = tmp_path / "laid"
-    folder.mkdir()
-    source = sources(repository, "main", folder)
+    source = laid(repository, "main")
     assert source.changed == ("a.txt", "new.txt")
     assert source.tip != source.fork
     assert "NAMES = ()" in (source.judge / "policies/exempt.py").read_text()
@@ -221,7 +236,7 @@ def _side(file: Path, expression: str) -> Side:
     [("pool in ['a', 'b']", []), ("pool in ['a', 'b'] || mine", ["refuse"])],
 )
 def test_code_beside_a_stacks_file_is_judged_as_code(
-    by_head: str, told: list[str], repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    by_head: str, told: list[str], repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A guard that code weakened was taken for one that follows from the stack's file."""
     for name, text in ((FILE, "a: 1\n"), ("components/a.py", "A = 1\n")):
@@ -231,9 +246,7 @@ def test_code_beside_a_stacks_file_is_judged_as_code(
     _git(repository, "commit", "-q", "-m", "b")
     (repository / FILE).write_text("a: 2\n")
     (repository / "components/a.py").write_text("A = 2\n")
-    folder = tmp_path / "laid"
-    folder.mkdir()
-    source = sources(repository, "HEAD", folder)
+    source = laid(repository)
 
     def sides(files: list[Path], *, code: Path) -> dict[Path, Side]:
         file_of_base = {file: file.is_relative_to(source.base) for file in files}
@@ -250,7 +263,7 @@ def test_code_beside_a_stacks_file_is_judged_as_code(
 
 
 def test_a_base_is_laid_out_by_pythons_without_filters(
-    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Python 3.11.2, of Debian 12: tarfile's filters came with 3.11.4."""
     extract = tarfile.TarFile.extractall
@@ -259,9 +272,7 @@ def test_a_base_is_laid_out_by_pythons_without_filters(
         extract(archive, path)
 
     monkeypatch.setattr(tarfile.TarFile, "extractall", extractall)
-    folder = tmp_path / "laid"
-    folder.mkdir()
-    assert any(sources(repository, "HEAD", folder).base.iterdir())
+    assert any(laid(repository).base.iterdir())
 
 
 def test_unknown_base_is_bad_input(repository: Path, tmp_path: Path) -> None:
@@ -274,25 +285,20 @@ def test_unknown_base_is_bad_input(repository: Path, tmp_path: Path) -> None:
     [('"""Other words."""\n\n# why\nNAMES = ("a",)\n', 0), ('"""A."""\n\nNAMES = ("b",)\n', 1)],
 )
 def test_words_about_a_rule_do_not_change_the_judge(
-    text: str, changes: int, repository: Path, tmp_path: Path
+    text: str, changes: int, repository: Path
 ) -> None:
     (repository / "policies/exempt.py").write_text(text)
-    folder = tmp_path / "laid"
-    folder.mkdir()
-    who = judges.judges(sources(repository, "HEAD", folder), allowed=False)
+    who = judges.judges(laid(repository), allowed=False)
     assert len(who.changed) == changes
     assert who.digest.startswith("sha256:")
 
 
-def test_pipelines_are_judges_but_for_their_comments(repository: Path, tmp_path: Path) -> None:
+def test_pipelines_are_judges_but_for_their_comments(repository: Path) -> None:
     workflow = ".github/workflows/it.yml"
     quiet = "on: pull_request\npermissions: {contents: read}\n"
     secret = "env: {ALL: '${{ toJSON(secrets) }}'}\n"
     shell = f"{quiet}run: |\n  # a\n"
-    (repository / workflow).parent.mkdir(parents=True)
-    folder = tmp_path / "laid"
-    folder.mkdir()
-    source = sources(repository, "HEAD", folder)
+    source = laid(repository)
     for name, before, after, changed in (
         (workflow, None, f"{quiet}jobs: {{lint: {{}}}}\n", True),
         (workflow, quiet, f"{quiet}{secret}", True),
@@ -306,33 +312,24 @@ def test_pipelines_are_judges_but_for_their_comments(repository: Path, tmp_path:
         ("policies.yaml", "# a\nversions-ran: mandatory\n", "versions-ran: mandatory\n", False),
         ("policies.yaml", "versions-ran: mandatory\n", "versions-ran: advisory\n", True),
     ):
-        (source.base / name).parent.mkdir(parents=True, exist_ok=True)
-        (source.base / name).unlink(missing_ok=True)
-        if before is not None:
-            (source.base / name).write_text(before)
-        (repository / name).write_text(after)
-        who = judges.judges(replace(source), allowed=False)
+        who = judges.judges(write(source, name, before, after), allowed=False)
         assert any(row.startswith(name) for row in who.changed) is changed, (name, after)
 
 
-def test_workflow_that_runs_strangers_is_refused(repository: Path, tmp_path: Path) -> None:
+def test_workflow_that_runs_strangers_is_refused(repository: Path) -> None:
     name = ".github/workflows/it.yml"
     head = "    ref: ${{ github.event.pull_request.head.sha }}\n"
-    folder = tmp_path / "laid"
-    folder.mkdir()
-    source = sources(repository, "HEAD", folder)
-    (repository / name).parent.mkdir(parents=True)
+    source = laid(repository)
     for text, refused in (
         (f"on: pull_request_target\n{head}", True),
         (f"on: pull_request\n{head}", False),
         ("on: pull_request_target\n", False),
         (f"on: pull_request  # not pull_request_target\n{head}", False),
     ):
-        (repository / name).write_text(text)
-        assert bool(list(pipelines(replace(source)))) is refused, text
+        assert bool(list(pipelines(write(source, name, None, text)))) is refused, text
 
 
-def test_rights_wheels_and_own_actions_are_judges(repository: Path, tmp_path: Path) -> None:
+def test_rights_wheels_and_own_actions_are_judges(repository: Path) -> None:
     names = [
         *(".github/actions/setup/run.sh", ".gitlab/review.yml"),
         *("railhead/base/rbac.py", "wheels/railhead-0.1.0-py3-none-any.whl"),
@@ -341,15 +338,13 @@ def test_rights_wheels_and_own_actions_are_judges(repository: Path, tmp_path: Pa
         (repository / name).parent.mkdir(parents=True)
         (repository / name).write_bytes(b"POWERS = ()  # \xff\n")
     (repository / names[-1]).write_bytes(b"PK\x03\x04\0\0\n")
-    folder = tmp_path / "laid"
-    folder.mkdir()
-    source = sources(repository, "HEAD", folder)
+    source = laid(repository)
     who = judges.judges(source, allowed=False)
     assert [row.partition(": ")[0] for row in who.changed] == names
     assert [len(source.hunks(name)) for name in names] == [1, 1, 1, 0]
 
 
-def test_requirements_that_nobody_here_installs_are_noted(repository: Path, tmp_path: Path) -> None:
+def test_requirements_that_nobody_here_installs_are_noted(repository: Path) -> None:
     for name, text in (
         ("requirements.txt", "-r wheels/pins.txt\n"),
         ("wheels/pins.txt", "boto3\n"),
@@ -360,9 +355,7 @@ def test_requirements_that_nobody_here_installs_are_noted(repository: Path, tmp_
     ):
         (repository / name).parent.mkdir(exist_ok=True)
         (repository / name).write_text(text)
-    folder = tmp_path / "laid"
-    folder.mkdir()
-    rows = requirements(sources(repository, "HEAD", folder))
+    rows = requirements(laid(repository))
     assert [(row.subject, row.level) for row in rows] == [
         ("examples/requirements.txt: torch", "note"),
         ("policies/requirements.txt: boto3", "refuse"),
@@ -371,27 +364,21 @@ def test_requirements_that_nobody_here_installs_are_noted(repository: Path, tmp_
     ]
 
 
-def test_code_that_no_plan_runs_is_asked_about(repository: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "laid"
-    folder.mkdir()
-    source = sources(repository, "HEAD", folder)
+def test_code_that_no_plan_runs_is_asked_about(repository: Path) -> None:
+    source = laid(repository)
     for name, before, after, sentence in (
         ("railhead/launch/a.py", "a = 1\n", "a = 2\n", "what it does (`a = 2`)"),
         ("railhead/launch/b.py", "a = 1\n", "a = 1  # b\n", ""),
         ("components/c.py", "a = 1\n", "a = 2\n", ""),
     ):
-        for top, text in ((source.base, before), (repository, after)):
-            (top / name).parent.mkdir(parents=True, exist_ok=True)
-            (top / name).write_text(text)
-        rows = [row.what for row in reviewing._unplanned(replace(source)) if row.subject == name]
+        findings = reviewing._unplanned(write(source, name, before, after))
+        rows = [row.what for row in findings if row.subject == name]
         assert len(rows) == bool(sentence), name
         assert all(sentence in text for text in rows), rows
 
 
-def test_state_that_moves_is_refused(repository: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "laid"
-    folder.mkdir()
-    source = sources(repository, "HEAD", folder)
+def test_state_that_moves_is_refused(repository: Path) -> None:
+    source = laid(repository)
     backend = "name: a\nbackend: {url: 's3://states'}\n"
     for name, before, after, subjects in (
         ("Pulumi.yaml", backend, "name: a\n", ["Pulumi.yaml: backend"]),
@@ -401,10 +388,8 @@ def test_state_that_moves_is_refused(repository: Path, tmp_path: Path) -> None:
         (FILE, "config: {}\n", "config: {a: b}\n", []),
         ("tests/Pulumi.yaml", backend, "name: a\n", []),
     ):
-        for top, text in ((source.base, before), (repository, after)):
-            (top / name).parent.mkdir(exist_ok=True)
-            (top / name).write_text(text)
-        rows = [row.subject for row in projects(replace(source)) if row.subject.startswith(name)]
+        findings = projects(write(source, name, before, after))
+        rows = [row.subject for row in findings if row.subject.startswith(name)]
         assert rows == subjects, (name, after)
 
 
