@@ -12,7 +12,7 @@ from railhead.review import expiry, reach, rights
 from railhead.review.added import ADDED, QUIET
 from railhead.review.compare import Change, Planned, lost_order
 from railhead.review.gone import OTHER, OWNER, gone, size
-from railhead.review.judged import Judged, unjudged
+from railhead.review.judged import Judged, few, unjudged
 from railhead.review.model import Level
 from railhead.review.objects import BY_KIND, READ
 from railhead.review.rows import MARKS, fields, flat, told, unread
@@ -183,8 +183,7 @@ def _order(change: Change, after: Mapping[str, Planned]) -> Iterator[tuple[str, 
     if old is None or new is None or not (gone_ := lost_order(old, new, after)):
         return
     names = [after[urn].label for urn in gone_]
-    listed = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-    text = f"no longer waits for {listed}: it may be made before them and deleted after them"
+    text = f"no longer waits for {few(names, 4)}: it may be made before them and deleted after them"
     yield "order", Judged("ask", "jobs", text, "the next `up` or `destroy`, now and then")
 
 

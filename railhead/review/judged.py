@@ -19,8 +19,13 @@ class Judged:
     rule: str = ""
 
 
+def few(texts: Sequence[str], count: int, between: str = ", ") -> str:
+    """Return the first texts in a row, and how many more there are."""
+    more = len(texts) - count
+    return between.join(texts[:count]) + (f" and {more} more" if more > 0 else "")
+
+
 def unjudged(unknown: Sequence[str]) -> Judged:
     """Return the verdict on parts that are not known before the update."""
-    more = f" and {len(unknown) - 4} more" if len(unknown) > 4 else ""
-    text = f"could not be judged: not known before the update: {', '.join(unknown[:4])}{more}"
+    text = f"could not be judged: not known before the update: {few(unknown, 4)}"
     return Judged("unjudged", "judges", text)

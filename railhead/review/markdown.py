@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from railhead.review.judged import few
 from railhead.review.model import Finding, Review, StackReview
 
 #: By which a pipeline finds its one comment.
@@ -125,9 +126,7 @@ def _row(alike: Sequence[Finding]) -> str:
 
 
 def _several(names: Sequence[str]) -> str:
-    first = list(dict.fromkeys(names))
-    more = f" and {len(first) - 3} more" if len(first) > 3 else ""
-    return f"{', '.join(first[:3])}{more}"
+    return few(list(dict.fromkeys(names)), 3)
 
 
 def _where(finding: Finding) -> str:

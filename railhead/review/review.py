@@ -20,6 +20,7 @@ from railhead.model.removals import RemovalConfig
 from railhead.review import place
 from railhead.review.compare import Change, Planned, compare, resources
 from railhead.review.judge import judged
+from railhead.review.judged import few
 from railhead.review.judges import differs, judges
 from railhead.review.model import (
     Finding,
@@ -238,8 +239,7 @@ def _not_looked_at(source: Sources, stacks: Sequence[StackReview]) -> Iterator[s
         if name not in known and not reaches_plans(name, list(known))
     ]
     if rest:
-        more = f" and {len(rest) - 8} more" if len(rest) > 8 else ""
-        yield f"{len(rest)} changed files that no plan runs: {', '.join(rest[:8])}{more}"
+        yield f"{len(rest)} changed files that no plan runs: {few(rest, 8)}"
     if not stacks:
         yield "any stack: no changed file reaches a plan"
 

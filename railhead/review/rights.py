@@ -11,7 +11,7 @@ from pulumi.runtime.rpc import UNKNOWN
 
 from railhead.base.rbac import POWERS, TAKES_ALL, WRITES
 from railhead.review.compare import Change
-from railhead.review.judged import Judged, unjudged
+from railhead.review.judged import Judged, few, unjudged
 from railhead.review.model import Level
 from railhead.review.rows import names, several, short
 
@@ -34,22 +34,22 @@ def roles(change: Change, *, code: bool = True) -> Iterator[Judged]:
     was, now = _triples(change.was), _triples(change.now)
     gained, gone = now - was, was - now
     if gained:
-        listed = _listed(gained)
+        given = _by_resource(gained)
         reasons = sorted({why for row in gained for why in _grave(row)})
         own = change.kind == "added" and not code and change.either.type.endswith(":Role")
         if own:
-            yield Judged("note", "rights", f"gains {listed}")
+            yield Judged("note", "rights", f"gains {given}")
         elif reasons:
-            yield Judged("refuse", "rights", f"gains {listed}: its holder can {reasons[0]}")
+            yield Judged("refuse", "rights", f"gains {given}: its holder can {reasons[0]}")
         elif any(verb in WRITES for _, _, verb in gained):
-            yield Judged("ask", "rights", f"gains {listed}")
+            yield Judged("ask", "rights", f"gains {given}")
         else:
-            yield Judged("note", "rights", f"gains {listed}")
+            yield Judged("note", "rights", f"gains {given}")
     if gone and change.kind != "deleted":
         yield Judged(
             "ask",
             "access",
-            f"loses {_listed(gone)}",
+            f"loses {_by_resource(gone)}",
             "its holders, when they are refused what worked until now",
         )
 
@@ -63,12 +63,12 @@ def _grave(row: tuple[str, str, str]) -> Iterator[str]:
             yield power.can
 
 
-def _listed(rows: set[tuple[str, str, str]]) -> str:
+def _by_resource(rows: set[tuple[str, str, str]]) -> str:
     verbs: dict[str, list[str]] = {}
     for group, resource, verb in sorted(rows):
         verbs.setdefault(f"{resource}{'.' * bool(group)}{group}", []).append(verb)
     texts = [f"{'/'.join(v)} of {name}" for name, v in verbs.items()]
-    return ", ".join(texts[:6]) + (f" and {len(texts) - 6} more" if len(texts) > 6 else "")
+    return few(texts, 6)
 
 
 def bindings(change: Change, *, code: bool) -> Iterator[Judged]:
@@ -257,7 +257,7 @@ def _pairs(pairs: list[tuple[str, str]]) -> str:
     for action, resource in sorted(pairs, key=lambda pair: (_reads(pair[0]), pair)):
         actions.setdefault(resource, []).append(action)
     texts = [f"{', '.join(names)} on {resource}" for resource, names in actions.items()]
-    return "; ".join(texts[:5]) + (f" and {len(texts) - 5} more" if len(texts) > 5 else "")
+    return few(texts, 5, "; ")
 
 
 _POLICY_KINDS = (
@@ -270,9 +270,9 @@ _MEMBERS = {"GroupMembership": "users", "UserGroupMembership": "groups"}
 
 def memberships(change: Change, **_: bool) -> Iterator[Judged]:
     """Yield users who get the rights of a group."""
-    listed = _MEMBERS.get(change.either.type.rpartition(":")[2], "")
-    for name in several(change.now.get(listed)):
-        if name not in several(change.was.get(listed)):
+    key = _MEMBERS.get(change.either.type.rpartition(":")[2], "")
+    for name in several(change.now.get(key)):
+        if name not in several(change.was.get(key)):
             user, group = change.now.get("user", name), change.now.get("group", name)
             yield Judged("ask", "rights", f"gives {short(user)} what {short(group)} may")
 

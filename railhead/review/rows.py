@@ -13,7 +13,7 @@ from pulumi.runtime.rpc import UNKNOWN
 from railhead.base.quantity import parse
 from railhead.base.wide import network_of
 from railhead.review.compare import Change
-from railhead.review.judged import Judged, unjudged
+from railhead.review.judged import Judged, few, unjudged
 from railhead.review.model import Level, Loss
 
 When = Callable[[Any, Any], bool]
@@ -441,9 +441,9 @@ def parts(path: str, was: Any, now: Any) -> Iterator[tuple[str, Any, Any]]:
         if was != now:
             yield path, was, now
         return
-    listed = isinstance(now, list)
+    elements = isinstance(now, list)
     for key in sorted({*before, *after}, key=str):
-        inner = f"{path}[{key}]" if listed else f"{path}.{key}"
+        inner = f"{path}[{key}]" if elements else f"{path}.{key}"
         yield from parts(inner, before.get(key), after.get(key))
 
 
@@ -463,7 +463,7 @@ def _elements(value: Any) -> Mapping[Any, Any] | None:
 def told(differences: Iterable[tuple[str, Any, Any]]) -> str:
     """Return parts that differ for a sentence: the first four, and how many more there are."""
     texts = [f"{path}: {short(was)} -> {short(now)}" for path, was, now in differences]
-    return "; ".join(texts[:4]) + (f" and {len(texts) - 4} more" if len(texts) > 4 else "")
+    return few(texts, 4, "; ")
 
 
 def _means(row: Row, change: Change, path: str) -> bool:
