@@ -324,6 +324,9 @@ def google(change: Change) -> Iterator[Judged]:
     gained = [member for member in _members(change.now) if member not in known]
     if not change.now or not role or not gained:
         return
+    if UNKNOWN in role:
+        yield unjudged(["role"])
+        return
     who = ", ".join(gained)
     if UNKNOWN in who:
         who = ", ".join(names(change.either.refers.get("member", ()))) or "its account"

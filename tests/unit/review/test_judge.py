@@ -846,6 +846,7 @@ def test_known_value_that_becomes_unknown_is_unjudged() -> None:
     group, firewall = "aws:ec2/securityGroup:SecurityGroup", "gcp:compute/firewall:Firewall"
     rule = [{"cidrBlocks": ["10.0.0.0/16"]}]
     cidrs = {"vpcConfig": {"publicAccessCidrs": ["192.0.2.0/24"]}}
+    member = "gcp:projects/iAMMember:IAMMember"
     for type_, before, after, part in (
         (EKS, cidrs, {"vpcConfig": {"publicAccessCidrs": UNKNOWN}}, "vpcConfig.publicAccessCidrs"),
         (EKS, cidrs, {"vpcConfig": {"publicAccessCidrs": [UNKNOWN]}}, "vpcConfig.publicAccess"),
@@ -856,6 +857,7 @@ def test_known_value_that_becomes_unknown_is_unjudged() -> None:
         (INGRESS, {"cidrIpv4": "10.0.0.0/16"}, {"cidrIpv4": UNKNOWN}, "cidrIpv4"),
         (firewall, {"sourceRanges": ["10.0.0.0/8"]}, {"sourceRanges": UNKNOWN}, "sourceRanges"),
         (POLICY, _allow("s3:GetObject", "arn:a"), {"policy": UNKNOWN}, "policy"),
+        (member, {"member": "a", "role": "roles/viewer"}, {"member": "a", "role": UNKNOWN}, "role"),
     ):
         for code in (True, False):
             texts = said([planned(type_, before)], [planned(type_, after)], code=code)
