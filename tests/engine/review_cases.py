@@ -60,7 +60,7 @@ _NODES = "components/aws/node_pools.py"
 _EKS = "components/aws/eks_cluster.py"
 _KUEUE = "components/controllers/kueue.py"
 _FILES = "components/aws/file_systems.py"
-_ACCESS = "components/aws/job_access.py"
+_ACCESS = "railhead/platform/aws/rights.py"
 _POOL = "      - name: h100\n        instance_type: p5.48xlarge\n        nodes: 16\n"
 _RESTART = "    ready_timeout_seconds: 1800\n"
 
@@ -220,7 +220,7 @@ CODE = (
     code(
         "eight of 32 interfaces",
         BAD,
-        "interfaces in place of",
+        "fewer EFA interfaces",
         "railhead/platform/aws/template.py",
         ("(*machine.host_nics, *machine.nics)", "(*machine.host_nics, *machine.nics[:8])"),
     ),
