@@ -62,11 +62,16 @@ def build_all(into: Path) -> dict[str, Built]:
     return built
 
 
+def _left_out(folder: str, names: list[str]) -> set[str]:
+    """Return what no wheel holds; a package's own `build` is one of its parts."""
+    made = ("build", "dist", "tests") if Path(folder) == REPO else ()
+    return shutil.ignore_patterns(".*", "__pycache__", *made)(folder, names)
+
+
 def build_next(folder: Path, version: str, edited: str) -> list[Path]:
     """Return the wheels of a next version, of which one file has a further line."""
     tree = folder / "tree"
-    left_out = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "tests")
-    shutil.copytree(REPO, tree, symlinks=True, ignore=left_out)
+    shutil.copytree(REPO, tree, symlinks=True, ignore=_left_out)
     for file in (tree / "railhead/base/version.py", *tree.rglob("pyproject.toml")):
         file.write_text(file.read_text().replace(__version__, version))
     with (tree / edited).open("a") as source:

@@ -16,7 +16,6 @@ import pytest
 
 from railhead.base.errors import ExitCode
 from railhead.base.paths import cache_root
-from railhead.base.version import __version__
 from railhead.platform.registry import PLATFORMS
 from railhead.platform.starter import starters
 from tests import wheels
@@ -24,23 +23,6 @@ from tests.engine.controlplane import locate
 from tests.wheels import REPO, Environment
 
 pytestmark = pytest.mark.slow
-#: Prints the environment in which `pulumi` runs a project on the recorders.
-LAY_OUT = """
-import json, sys
-from pathlib import Path
-from railhead.lab.recorders.workspace import policy_pack, workspace
-
-folder, project, stack, pulumi = sys.argv[1:]
-laid = workspace(
-    Path(folder),
-    checkout=Path(project),
-    stack=stack,
-    file=Path(project) / "stacks" / f"Pulumi.{stack}.yaml",
-    pulumi=Path(pulumi),
-)
-pack = policy_pack(Path(folder), Path(project))
-print(json.dumps([str(laid.project), str(pack), dict(laid.environment)]))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -158,61 +140,6 @@ def test_an_existing_network_and_a_block_of_ones_own_are_planned(
         own.edit("aws-p5en-block", old, new)
     plan = json.loads(own.railhead("plan", "aws-p5en-block", "--json").splitlines()[0])
     assert plan["pools"][0]["nodes"] == 6
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("_engine")
-def test_a_repository_is_created_upgraded_and_destroyed(tmp_path: Path) -> None:
-    """An empty folder, wheels alone, and two versions of Railhead."""
-    asked = ["railhead[aws]", "railhead-accept", "railhead-lab"]
-    built = wheels.build_all(tmp_path / "dist")
-    environment = wheels.environment(tmp_path / "venv", built, asked)
-    own = Own(environment, tmp_path, "--platform", "lab")
-    pulumi = locate("pulumi")
-    folder, pack, variables = json.loads(
-        environment.run(
-            *("python", "-c", LAY_OUT, str(tmp_path / "laid"), str(own.folder), "lab", str(pulumi))
-        )
-    )
-    variables["PYTHONPATH"] = ""
-    variables["PATH"] = f"{Path(str(pulumi)).parent}:{variables['PATH']}"
-
-    def run(*words: str) -> str:
-        done = subprocess.run(
-            words,
-            cwd=folder,
-            env=variables,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    def engine(*words: str) -> str:
-        return run(str(pulumi), *words, "--non-interactive")
-
-    engine("stack", "init", "lab")
-    assert "+ railhead:index:TrainingCluster" in engine("preview", "--policy-pack", pack, "--diff")
-    engine("up", "--yes", "--skip-preview", "--policy-pack", pack)
-    engine("up", "--yes", "--skip-preview", "--expect-no-changes")
-    contract = json.loads(engine("stack", "output", "contract", "--json"))
-    assert (contract["cluster"], contract["fabric"]["mode"]) == ("lab", "rdma-shared")
-    upgrade = [str(environment.python.parent / "railhead"), "upgrade", "lab"]
-    assert run(*upgrade) == f"lab: Railhead {__version__} changes 0 resources\n"
-    environment.install(
-        wheels.build_next(tmp_path / "next", "9.9.9", "railhead/launch/programs/probe.py")
-    )
-    first, *changes, last = run(*upgrade).splitlines()
-    assert first == f"lab: Railhead 9.9.9 changes {len(changes)} resources"
-    assert any("ConfigMap training/" in change and "data" in change for change in changes), changes
-    assert last == "  none deleted or replaced"
-    engine("up", "--yes", "--skip-preview", "--policy-pack", pack)
-    assert run(*upgrade) == "lab: Railhead 9.9.9 changes 0 resources\n"
-    engine("destroy", "--yes", "--skip-preview")
-    assert json.loads(engine("stack", "export"))["deployment"].get("resources", []) == []
 
 
 @pytest.mark.exhaustive

@@ -15,11 +15,19 @@ from typing import Any
 
 import pytest
 
+from railhead.base import paths
+from railhead.base.errors import ExitCode
+from railhead.base.version import __version__
 from railhead.contract import CONFIG_MAP, KEY, NAMESPACE, ClusterContract
 from railhead.lab.cli import environment
+from tests import wheels
 from tests.lab.conftest import STACK, Run, railhead, succeed
 
 OTHER = "stack-life"
+CLAIM = (
+    *("kubectl", "-n", "training", "get", "pvc", "checkpoints"),
+    *("-o", "jsonpath={.metadata.uid}"),
+)
 
 
 def test_the_stack_exports_a_contract_that_the_cluster_holds_too(
@@ -145,13 +153,10 @@ def test_up_after_a_kill_reaches_the_same_state(
 
 
 @pytest.mark.last
-def test_destroy_waits_for_jobs_keeps_claims_and_ends_clean(
+def test_destroy_waits_for_jobs_and_keeps_claims(
     bare_env: dict[str, str], repo: Path, stack: str
 ) -> None:
-    up = ["pulumi", "up", "--stack", stack, "--yes", "--non-interactive"]
     resources = _objects(bare_env, repo)
-    spaces = [inputs for urn, (_, inputs) in resources.items() if "core/v1:Namespace::" in urn]
-    made = {f"namespace/{inputs['metadata']['name']}" for inputs in spaces}
     # As after `make demo`: a job that has ended, and whose runtime it would keep.
     command = (sys.executable, "-m", "railhead")
     launch = (*command, "launch", "examples/torch-ddp.yaml", "--name")
@@ -164,30 +169,79 @@ def test_destroy_waits_for_jobs_keeps_claims_and_ends_clean(
     assert "TrainJob training/stays has not ended" in refused.stdout
     assert set(_objects(bare_env, repo)) == set(resources)
     succeed(_run(bare_env, repo, *command, "cancel", "stays"))
-    claim = ("kubectl", "-n", "training", "get", "pvc", "checkpoints", "-o", "name")
-    uid = (*claim[:-1], "jsonpath={.metadata.uid}")
-    kept = succeed(_run(bare_env, repo, *uid)).stdout
+    kept = succeed(_run(bare_env, repo, *CLAIM)).stdout
     succeed(_run(bare_env, repo, *destroy))
     left = succeed(_run(bare_env, repo, "pulumi", "stack", "export", "--stack", STACK)).stdout
     assert not json.loads(left)["deployment"].get("resources")
     # Checkpoints survive every deletion, and belong to the next stack.
-    assert succeed(_run(bare_env, repo, *uid)).stdout == kept
+    assert succeed(_run(bare_env, repo, *CLAIM)).stdout == kept
     inside = "pods,networkpolicies,roles,rolebindings"
     assert not succeed(_run(bare_env, repo, "kubectl", "-n", "training", "get", inside)).stdout
-    succeed(_run(bare_env, repo, *up))
-    assert succeed(_run(bare_env, repo, *uid)).stdout == kept
-    succeed(_run(bare_env, repo, *up, "--expect-no-changes"))
+
+
+@pytest.mark.last
+def test_wheels_alone_take_claims_over_run_a_job_and_end_clean(
+    bare_env: dict[str, str], repo: Path, running_lab: str, stack: str, tmp_path: Path
+) -> None:
+    """An empty folder, wheels alone, two versions of Railhead, and the claims of the stack."""
+    succeed(_run(bare_env, repo, "pulumi", "destroy", "--stack", stack, "--yes"))
+    kept = succeed(_run(bare_env, repo, *CLAIM)).stdout
+    folder = tmp_path / "clusters"
+    installed = wheels.environment(
+        folder / ".venv",
+        wheels.build_all(tmp_path / "dist"),
+        ["railhead[deploy]", "railhead-accept", "railhead-lab"],
+    )
+    environment = {
+        "PATH": f"{installed.python.parent}:/usr/sbin:/usr/bin:/sbin:/bin",
+        "HOME": str(tmp_path),
+        "RAILHEAD_CACHE": str(paths.cache_root()),
+    }
+
+    def run(*words: str, status: int = 0) -> str:
+        inside = ("railhead", "lab", "exec", "--name", running_lab, "--", *words)
+        done = _run(environment, folder, *inside)
+        assert done.returncode == status, f"{words}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def pulumi(*words: str) -> str:
+        return run("pulumi", *words, "--stack", "lab", "--non-interactive")
+
+    run("railhead", "new", ".", "--yes", "--platform", "lab")
+    plan = json.loads(run("railhead", "plan", "lab", "--json").splitlines()[0])
+    assert (plan["policies"], plan["violations"]) == ("run", [])
+    run("pulumi", "stack", "init", "lab", "--non-interactive")
+    # Its preview is judged, too.
+    assert "clusters@v" in pulumi("up", "--yes", "--policy-pack", "policies")
+    assert run(*CLAIM) == kept
+    run("railhead", "launch", "examples/torch-ddp.yaml", "--set", "env.EPOCHS=1", "--wait")
+    assert json.loads(run("railhead", "status", "torch-ddp", "--json"))["phase"] == "completed"
+    upgrade = ("railhead", "upgrade", "lab")
+    assert run(*upgrade) == f"lab: Railhead {__version__} changes 0 resources\n"
+    program = "railhead/launch/programs/probe.py"
+    installed.install(wheels.build_next(tmp_path / "next", "9.9.9", program))
+    # Pulumi replaces a ConfigMap whose data changes, so the command asks to read on.
+    assert run(*upgrade, status=int(ExitCode.REFUSED)).splitlines() == [
+        "lab: Railhead 9.9.9 changes 1 resources",
+        '  replaced ConfigMap training/railhead-nccl: data["probe.py"]',
+        "  1 deleted or replaced; read each",
+    ]
+    pulumi("up", "--yes", "--skip-preview", "--policy-pack", "policies")
+    assert run(*upgrade) == "lab: Railhead 9.9.9 changes 0 resources\n"
+    state = json.loads(pulumi("stack", "export"))["deployment"]["resources"]
+    spaces = [made["inputs"] for made in state if "core/v1:Namespace::" in made["urn"]]
+    made = {f"namespace/{inputs['metadata']['name']}" for inputs in spaces}
     gone = ("kubectl", "delete", "namespace", "training")
-    reported = _run(bare_env, repo, *gone)
-    assert "annotate pvc checkpoints railhead.dev/delete=checkpoints" in reported.stderr
+    refused = _run(bare_env, repo, *gone)
+    assert "annotate pvc checkpoints railhead.dev/delete=checkpoints" in refused.stderr
     asked = "railhead.dev/delete=checkpoints"
-    succeed(_run(bare_env, repo, "kubectl", "-n", "training", "annotate", "pvc/checkpoints", asked))
-    succeed(_run(bare_env, repo, *destroy))
-    succeed(_run(bare_env, repo, *gone))
-    after = succeed(_run(bare_env, repo, "kubectl", "get", "namespaces", "-o", "name")).stdout
+    run("kubectl", "-n", "training", "annotate", "pvc/checkpoints", asked)
+    pulumi("destroy", "--yes", "--skip-preview")
+    run(*gone)
+    after = run("kubectl", "get", "namespaces", "-o", "name")
     assert "namespace/training" in made
     assert not made & set(after.split())
     hooks = "validatingwebhookconfigurations,mutatingwebhookconfigurations"
     policies = "validatingadmissionpolicies,validatingadmissionpolicybindings"
     for kind in (hooks, policies):
-        assert succeed(_run(bare_env, repo, "kubectl", "get", kind, "-o", "name")).stdout == ""
+        assert run("kubectl", "get", kind, "-o", "name") == ""
