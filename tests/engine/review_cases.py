@@ -584,13 +584,13 @@ SECOND = (
         ),
     ),
     code(
-        "leads read secrets",
+        "researchers read secrets",
         BAD,
         "read every token",
         "railhead/resolve/access.py",
         (
-            'resources=("secrets",),\n            verbs=("create",)',
-            'resources=("secrets",),\n            verbs=("create", "get", "list")',
+            'resources=("secrets",),\n            verbs=("create",),\n            personas=LEADING',
+            'resources=("secrets",),\n            verbs=READ,\n            personas=SUBMITTING',
         ),
     ),
     code(

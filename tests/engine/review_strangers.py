@@ -54,7 +54,7 @@ FIRST_BAD_STACKS = (
         of=GKE,
     ),
     stack("frames for the internet", _LOOK, "frame", ("mtu: 8896", "mtu: 1460"), of=GKE),
-    stack("maintenance any day", _LOOK, "maintain", (";BYDAY=SA,SU", ""), of=GKE),
+    stack("maintenance any day", _LOOK, "maintenance", (";BYDAY=SA,SU", ""), of=GKE),
     stack(
         "the freeze of upgrades ends",
         _LOOK,
