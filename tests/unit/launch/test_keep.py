@@ -293,10 +293,10 @@ def test_unwritable_claim_is_reported_once(pod: Pod) -> None:
     (pod.claim / ".railhead").write_text("no folder")
     code, out, err = pod.done("sh", "-c", "seq 5000; exit 6")
     assert (code, out.split()[-1]) == (6, b"5000")
-    assert err == (
-        b"railhead: not all that is printed is kept on the claim: Not a directory; "
-        b"the job goes on\n"
-    )
+    # On a busy machine it may say beside it that the claim is slow.
+    assert [line for line in err.splitlines() if b"is kept on" in line] == [
+        b"railhead: not all that is printed is kept on the claim: Not a directory; the job goes on"
+    ]
 
 
 def test_full_claim_is_reported_once(pod: Pod) -> None:
