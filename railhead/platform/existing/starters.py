@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from railhead.base.errors import InputError
 from railhead.machines import MACHINES, Machine
 from railhead.platform.starter import (
@@ -158,70 +160,76 @@ _NFS = (
     asked("share", "its share", "/export/training"),
 )
 
-STARTERS = (
-    Starter(
-        name="metal",
+
+def _starter(
+    *,
+    name: str,
+    asks: str,
+    default: str,
+    nodes: str,
+    section: Callable[[Answers], Section],
+    notes: tuple[str, ...],
+    comments: Mapping[str, str],
+) -> Starter:
+    """Return the first stack of one kind of cluster, which asks for a machine so called."""
+    return Starter(
+        name=name,
         kind="existing",
         extra="deploy",
         questions=(
             *_SITE,
-            asked("machine", "machine, by `railhead catalog list`", "hgx-h200"),
-            asked("nodes", "how many of them", "4"),
+            asked("machine", asks, default),
+            asked("nodes", "how many of them", nodes),
             *_NFS,
         ),
+        section=section,
+        notes=(
+            *notes,
+            "It holds no secret: the kubeconfig is named, its content enters no state.",
+        ),
+        comments={**COMMENTS, **comments},
+    )
+
+
+STARTERS = (
+    _starter(
+        name="metal",
+        asks="machine, by `railhead catalog list`",
+        default="hgx-h200",
+        nodes="4",
         section=_metal,
         notes=(
             "HGX machines on RoCE, in a cluster that is there already. Nothing below Kubernetes is",
             "made: nodes carry the labels below, and switches are lossless (docs/fabric.md).",
-            "It holds no secret: the kubeconfig is named, its content enters no state.",
         ),
         comments={
-            **COMMENTS,
             "pools": f"{COMMENTS['pools']}\n`schedulable`: what pods can request on a node, by "
             "`kubectl describe node`; makers differ.",
             "fabric": "Interfaces and HCAs as `ibdev2netdev` on a node prints them.",
         },
     ),
-    Starter(
+    _starter(
         name="azure",
-        kind="existing",
-        extra="deploy",
-        questions=(
-            *_SITE,
-            asked("machine", "VM size of the GPU nodes", "Standard_ND96isr_H100_v5"),
-            asked("nodes", "how many of them", "2"),
-            *_NFS,
-        ),
+        asks="VM size of the GPU nodes",
+        default="Standard_ND96isr_H100_v5",
+        nodes="2",
         section=_azure,
         notes=(
             "ND machines on InfiniBand, in an AKS cluster that is there already. Nothing below",
             "Kubernetes is made; docs/existing-clusters.md says what nodes must bring.",
-            "It holds no secret: the kubeconfig is named, its content enters no state.",
         ),
-        comments={
-            **COMMENTS,
-            "fabric": "The stack brings the topology that the hypervisor hides from NCCL.",
-        },
+        comments={"fabric": "The stack brings the topology that the hypervisor hides from NCCL."},
     ),
-    Starter(
+    _starter(
         name="oke",
-        kind="existing",
-        extra="deploy",
-        questions=(
-            *_SITE,
-            asked("machine", "shape of the GPU nodes", "BM.GPU.H100.8"),
-            asked("nodes", "how many of them", "2"),
-            *_NFS,
-        ),
+        asks="shape of the GPU nodes",
+        default="BM.GPU.H100.8",
+        nodes="2",
         section=_oke,
         notes=(
             "Bare-metal shapes on OKE, by Oracle's Terraform stack without virtual functions: jobs",
             "use the nodes' network. docs/existing-clusters.md says what that stack must have set.",
-            "It holds no secret: the kubeconfig is named, its content enters no state.",
         ),
-        comments={
-            **COMMENTS,
-            "fabric": "With virtual functions: mode provider-native (docs/fabric.md).",
-        },
+        comments={"fabric": "With virtual functions: mode provider-native (docs/fabric.md)."},
     ),
 )
