@@ -34,6 +34,10 @@ MAX_PROCESSES = 512
 # As in a stack's file (railhead.model.restarts).
 MAX_RESTARTS = 1000
 
+_Nodes = Annotated[int, Field(ge=1, le=MAX_NODES)]
+_PerNode = Annotated[int, Field(ge=1, le=MAX_PROCESSES)]
+_Env = Annotated[dict[EnvName, Word], Field(max_length=100)]
+
 
 class CheckpointFile(BaseModel):
     """The place of a job's checkpoints, and whether the job resumes from what it finds there.
@@ -113,11 +117,11 @@ class RoleFile(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    nodes: Annotated[int, Field(ge=1, le=MAX_NODES)]
+    nodes: _Nodes
     command: Command
-    gpus_per_node: Annotated[int, Field(ge=1, le=MAX_PROCESSES)] | None = None
-    processes_per_node: Annotated[int, Field(ge=1, le=MAX_PROCESSES)] | None = None
-    env: Annotated[dict[EnvName, Word], Field(max_length=100)] = Field(default_factory=dict)
+    gpus_per_node: _PerNode | None = None
+    processes_per_node: _PerNode | None = None
+    env: _Env = Field(default_factory=dict)
     image: Image | None = None
     framework: ObjectName | None = None
     runtime: ObjectName | None = None
@@ -180,12 +184,12 @@ class JobFile(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     name: Name
-    nodes: Annotated[int, Field(ge=1, le=MAX_NODES)]
+    nodes: _Nodes
     command: Command
-    min_nodes: Annotated[int, Field(ge=1, le=MAX_NODES)] | None = None
-    gpus_per_node: Annotated[int, Field(ge=1, le=MAX_PROCESSES)] | None = None
-    processes_per_node: Annotated[int, Field(ge=1, le=MAX_PROCESSES)] | None = None
-    env: Annotated[dict[EnvName, Word], Field(max_length=100)] = Field(default_factory=dict)
+    min_nodes: _Nodes | None = None
+    gpus_per_node: _PerNode | None = None
+    processes_per_node: _PerNode | None = None
+    env: _Env = Field(default_factory=dict)
     files: Files = ()
     image: Image | None = None
     framework: ObjectName | None = None
