@@ -180,7 +180,7 @@ def test_destroy_waits_for_jobs_and_keeps_claims(
 
 
 @pytest.mark.last
-def test_wheels_alone_take_claims_over_run_a_job_and_end_clean(
+def test_life_of_a_repository_from_wheels(
     bare_env: dict[str, str], repo: Path, running_lab: str, stack: str, tmp_path: Path
 ) -> None:
     """An empty folder, wheels alone, two versions of Railhead, and the claims of the stack."""

@@ -69,7 +69,7 @@ def pods(plan: Plan) -> dict[str, tuple[int, dict[str, Any], dict[str, Any]]]:
     return results
 
 
-def test_each_role_is_of_its_own_size() -> None:
+def test_sizes_of_roles() -> None:
     gang = pods(made())
     assert {name: count for name, (count, _, _) in gang.items()} == {
         "node": 1,
@@ -85,7 +85,7 @@ def test_each_role_is_of_its_own_size() -> None:
     assert gang["servers"][1]["command"] + gang["servers"][1]["args"] == ["vllm", "serve"]
 
 
-def test_each_role_is_a_world_and_knows_the_others() -> None:
+def test_worlds_of_roles() -> None:
     gang = pods(made())
     for name, world in (("node", "4"), ("servers", "8"), ("re-ward", "1")):
         _, _, env = gang[name]
@@ -111,14 +111,14 @@ class Clock(datetime):
         return cls(2026, 1, 1, 0, 0, next(cls.seconds), tzinfo=tz)
 
 
-def test_a_fresh_directory_is_one_for_all_roles(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fresh_directory_of_all_roles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("railhead.launch.plan.datetime", Clock)
     gang = pods(made(job={"checkpoint": {"resume": "never"}}))
     (directory,) = {env["CHECKPOINT_DIR"] for _, _, env in gang.values()}
     assert directory.startswith("/checkpoints/grpo/20260101-0000")
 
 
-def test_a_gang_is_recreated_as_its_runtime_has_it() -> None:
+def test_restarts_without_a_number() -> None:
     (runtime,) = CONTRACT.runtimes
     contract = CONTRACT.model_copy(
         update={"runtimes": (runtime.model_copy(update={"restarts": 9}),)}
@@ -127,12 +127,12 @@ def test_a_gang_is_recreated_as_its_runtime_has_it() -> None:
         assert made(job={"restarts": restarts}, contract=contract).restarts == wanted
 
 
-def test_the_notes_of_a_role_are_the_jobs() -> None:
+def test_notes_of_roles() -> None:
     (note,) = made(gpus_per_node=2).notes
     assert note.startswith("roles.servers: 2 of a machine's 8 GPUs a node")
 
 
-def test_explain_names_the_roles() -> None:
+def test_explained_roles() -> None:
     job = parse_job(JOB, where="job")
     rows = {row.name: row for row in explain.derived(job, made(), CONTRACT)}
     assert rows["role servers"].value == (
@@ -141,7 +141,7 @@ def test_explain_names_the_roles() -> None:
     assert rows["env RAILHEAD_HOSTS_SERVERS"].why == "by which the roles meet"
 
 
-def test_a_shell_is_in_the_jobs_own_pods(tmp_path: Path) -> None:
+def test_shell_in_the_jobs_own_pods(tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     file.write_text(JOB.replace("[torchrun, train.py]", "[torchrun, /train.py]"))
     values = dev.Options().values(file, ())
@@ -149,7 +149,7 @@ def test_a_shell_is_in_the_jobs_own_pods(tmp_path: Path) -> None:
     assert values["gpus_per_node"] == 4
 
 
-def test_the_jobs_command_ends_the_gang() -> None:
+def test_end_of_a_gang() -> None:
     (jobset,) = apis()["jobset"].objects(made())
     assert jobset["spec"]["successPolicy"] == {
         "operator": "All",
@@ -158,13 +158,13 @@ def test_the_jobs_command_ends_the_gang() -> None:
     assert jobset["spec"]["failurePolicy"]["maxRestarts"] == 3
 
 
-def test_a_library_gives_roles_as_lists() -> None:
+def test_roles_from_python() -> None:
     values = yaml.safe_load(JOB)
     job, _ = job_of(values, folder=Path(), where="library")
     assert job == parse_job(JOB, where="job")
 
 
-def test_only_a_jobset_has_roles() -> None:
+def test_kinds_without_roles() -> None:
     for kind, api in apis().items():
         if kind != "jobset":
             with pytest.raises(InputError, match="roles: servers, re-ward: only a JobSet"):
@@ -185,7 +185,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-def test_refused_roles_are_named() -> None:
+def test_refused_roles() -> None:
     for case, (change, text) in REFUSED.items():
         with pytest.raises(InputError) as caught:
             made(**change)
@@ -193,13 +193,13 @@ def test_refused_roles_are_named() -> None:
     assert made(name="x" * 42).name == "x" * 42
 
 
-def test_fewer_nodes_are_refused_of_the_job() -> None:
+def test_fewer_nodes_with_roles() -> None:
     elastic = made(job={"nodes": 2, "min_nodes": 1}, nodes=1)
     with pytest.raises(InputError, match="min_nodes: 1 is not allowed with --api jobset"):
         apis()["jobset"].objects(elastic)
 
 
-def test_a_mistake_in_a_role_names_its_line() -> None:
+def test_mistakes_in_a_role() -> None:
     with pytest.raises(InputError) as caught:
         parse_job(JOB.replace("    nodes: 2\n", "    nodes: two\n    queue: x\n"), where="job")
     assert "line 10: roles.servers.nodes: 'two' is not allowed; allowed: a whole number" in str(
@@ -210,7 +210,7 @@ def test_a_mistake_in_a_role_names_its_line() -> None:
     )
 
 
-def test_the_quota_is_of_all_roles(api: Api, cluster: Cluster) -> None:
+def test_quota_of_all_roles(api: Api, cluster: Cluster) -> None:
     preflight(cluster, made(), CONTRACT, api="jobset")
     (sent,) = [query for method, path, query in api.asked if (method, path) == ("POST", JOBSETS)]
     assert sent["dryRun"] == "All", "admission is asked about what would be applied"
@@ -221,12 +221,12 @@ def test_the_quota_is_of_all_roles(api: Api, cluster: Cluster) -> None:
         preflight(cluster, made(nodes=3, gpus_per_node=1), CONTRACT, api="jobset")
 
 
-def test_nodes_are_listed_once_for_all_roles(api: Api, cluster: Cluster) -> None:
+def test_nodes_are_listed_once(api: Api, cluster: Cluster) -> None:
     preflight(cluster, made(job={"topology": "hostname"}, nodes=1), CONTRACT, api="jobset")
     assert [path for _, path, _ in api.asked].count("/api/v1/nodes") == 1
 
 
-def test_a_second_pools_roles_are_counted_together(api: Api, cluster: Cluster) -> None:
+def test_quota_of_a_second_pool(api: Api, cluster: Cluster) -> None:
     (pool,), (queue,), (runtime,) = CONTRACT.node_pools, CONTRACT.queues, CONTRACT.runtimes
     other = {"name": "other"}
     both = {"flavors": ("gpu", "other"), "pools": ("gpu", "other")}
@@ -252,7 +252,7 @@ def test_a_second_pools_roles_are_counted_together(api: Api, cluster: Cluster) -
     assert caught.value.problem.count("nvidia.com/gpu of 16") == 1
 
 
-def test_a_claim_of_one_node_is_not_for_several_roles(api: Api, cluster: Cluster) -> None:
+def test_claim_of_one_node(api: Api, cluster: Cluster) -> None:
     claims = "/api/v1/namespaces/training/persistentvolumeclaims"
     for name in ("checkpoints", "scratch"):
         api.put(claims, {"metadata": {"name": name}, "spec": {"accessModes": ["ReadWriteOnce"]}})
