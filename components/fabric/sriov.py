@@ -21,7 +21,7 @@ from railhead.model.cluster import Pool
 API_VERSION = "sriovnetwork.openshift.io/v1"
 # The operator reads one configuration of this name.
 OPERATOR_CONFIG = "default"
-# Nodes that get the config daemon and the device plugin. Without a selector that is
+# Nodes that get the config daemon. Without a selector that is
 # ``node-role.kubernetes.io/worker: ""``, which neither kubeadm nor RKE2, K3s or a cloud puts on
 # nodes (sriov-network-operator v1.6.0, controllers/helper.go and
 # sriovnetworknodepolicy_controller.go). NVIDIA's operator labels each node that has its NICs, and
