@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: The engine that `railhead lab build --only pulumi` builds, and that the tests run.
 ENGINE = (3, 250)
+#: Entry points that return an engine that a distribution built, or None.
+ENGINES = "railhead.engines"
 
 
 def doctor(as_json: Json = False) -> None:
@@ -64,7 +66,7 @@ def checked() -> Iterator[Finding]:
         )
         return
     yield _pins(project)
-    yield _pulumi()
+    yield from _pulumi()
     yield _backend(project)
     clusters: list[Cluster] = []
     for file in stack_files():
@@ -124,14 +126,34 @@ def _pins(project: Path) -> Finding:
     return Finding(name="pins", passed=True, text=f"{file.name} pins {__version__}")
 
 
-def _pulumi() -> Finding:
+def _pulumi() -> Iterator[Finding]:
     path = shutil.which("pulumi")
-    remedy = (
-        "install Pulumi's command line; for `railhead plan` and `review` alone, `railhead lab "
-        "build --only pulumi` builds an engine"
+    remedy = "install Pulumi's command line"
+    if path is not None:
+        yield _on_path(path, remedy)
+        return
+    if built := _built():
+        text = f"{built}, by `railhead lab build`, serves plan, rehearse and review"
+        yield Finding(name="pulumi", passed=True, text=text)
+    else:
+        remedy += (
+            "; for `railhead plan` and `review` alone, `railhead lab build --only pulumi` builds "
+            "an engine"
+        )
+    yield Finding(
+        name="pulumi", passed=False, text="is not on PATH, for `pulumi up`", remedy=remedy
     )
-    if path is None:
-        return Finding(name="pulumi", passed=False, text="is not on PATH", remedy=remedy)
+
+
+def _built() -> Path | None:
+    """Return the engine that `railhead plan` takes where none is on PATH."""
+    from importlib.metadata import entry_points
+
+    paths = (point.load()() for point in entry_points(group=ENGINES))
+    return next((path for path in paths if path is not None), None)
+
+
+def _on_path(path: str, remedy: str) -> Finding:
     try:
         ran = subprocess.run(
             [path, "version"], capture_output=True, text=True, timeout=30, check=False

@@ -16,6 +16,7 @@ from railhead import __version__
 from railhead.base.errors import ExitCode
 from railhead.cli import run
 from railhead.cli.doctor import ENGINE
+from railhead.lab.artifacts import golang
 from tests.wheels import REPO
 
 
@@ -73,10 +74,25 @@ def test_a_bare_machine_lacks_what_a_stack_needs(
     by_name = findings(capsys, ExitCode.MISSING_PREREQUISITE)
     assert [f["passed"] for f in by_name["railhead"] + by_name["pins"]] == [True, False]
     assert "names wheels/requirements-aws.txt, which is not there" in by_name["pins"][0]["text"]
-    assert [f["text"] for f in by_name["pulumi"]] == ["is not on PATH"]
+    assert [f["text"] for f in by_name["pulumi"]] == ["is not on PATH, for `pulumi up`"]
+    assert "lab build --only pulumi" in by_name["pulumi"][0]["remedy"]
     assert [f["text"] for f in by_name["state"]] == ["no backend is chosen"]
     assert "aws is not on PATH" in [f["text"] for f in by_name["aws"]]
     assert all(f["remedy"] for rows in by_name.values() for f in rows if f["passed"] is False)
+
+
+def test_an_engine_of_the_labs_is_told(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RAILHEAD_CACHE", str(project.parent / "cache"))
+    built = golang.pulumi_dir() / "pulumi"
+    built.parent.mkdir(parents=True)
+    built.touch()
+    plans, updates = findings(capsys, ExitCode.MISSING_PREREQUISITE)["pulumi"]
+    assert plans["passed"]
+    assert str(built) in plans["text"]
+    assert not updates["passed"]
+    assert "lab build" not in updates["remedy"]
 
 
 def test_a_machine_with_everything_passes(
