@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from railhead.config.edits.edit import Edit
 from railhead.contract import ClusterContract, MadeWith
+from railhead.platform.aws.facts import lustre_metadata
 
 # What a pool on AWS says that pins no image, and how what it says of a capacity block begins.
 _NEWEST = "the newest"
@@ -162,9 +163,43 @@ def _storage(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
             elif any(c.storage_class == name for c in after.checkpoints):
                 yield _kept_claims(name, of, moves)
                 continue
+        elif refused := _metadata(was, now[name]):
+            tells, way = refused
+            yield Edit(kind="storage", name=name, loses=(), tells=of + tells, way=way)
+            continue
         else:
             continue
         yield Edit(kind="storage", name=name, loses=("data",), tells=tells, way=way)
+
+
+def _metadata(was: MadeWith, now: MadeWith) -> tuple[str, str] | None:
+    """Return why FSx refuses to grow a file system of Lustre, and what to do instead.
+
+    It refuses a size beside fewer metadata IOPS than that brings by itself, and the provider
+    changes metadata first, at the old size (terraform-provider-aws, issue 44432 and pull request
+    44456); automatic mode takes none away (FSx user guide, managing-metadata-performance).
+    """
+    if "metadata.iops" not in now.grows or "capacity_gib" not in was.grows:
+        return None
+    before, size = was.grows["capacity_gib"], now.grows["capacity_gib"]
+    iops, brings = now.grows["metadata.iops"], lustre_metadata(size)
+    if size <= before:
+        return None
+    if iops < brings:
+        return (
+            f"cannot grow to {size} GiB, which bring {brings} metadata IOPS, beside {iops}: FSx "
+            "refuses it",
+            f"write {brings} or more as metadata.iops in the same edit, or `kind: automatic`",
+        )
+    had, then = was.grows.get("metadata.iops", 0), lustre_metadata(before)
+    if "metadata" in now.fixed and had > then:
+        return (
+            f"cannot go to automatic metadata and to {size} GiB at once: FSx is asked for metadata "
+            f"first, and refuses: {before} GiB bring {then} IOPS, and there are {had}",
+            f"grow it with `metadata: {{kind: provisioned, iops: {iops}}}`, and write automatic in "
+            "an edit of its own",
+        )
+    return None
 
 
 def _kept_claims(name: str, of: str, moves: tuple[str, ...]) -> Edit:

@@ -145,14 +145,16 @@ def _storage(row: LustreFileSystem | ElasticFileSystem, cluster: AwsCluster) -> 
     zone = row.availability_zone
     # FSx goes back to automatic mode where that gives no fewer (FSx user guide,
     # switch-provisioning-mode).
-    metadata = facts.lustre_metadata(row.capacity_gib)
+    metadata, mode = facts.lustre_metadata(row.capacity_gib), {"metadata": "automatic"}
     if isinstance(row.metadata, ProvisionedMetadata):
-        metadata = row.metadata.iops
+        # Said of automatic mode alone, which is compared with nothing: it changes in place.
+        metadata, mode = row.metadata.iops, {}
     return MadeWith(
         fixed=of_all
         | {"availability_zone": zone, "subnet": _subnet(zone, cluster), "efa": row.efa}
         # Of others it changes in place (FSx user guide, EFA-enabled file systems).
-        | ({"throughput": row.throughput} if row.efa else {}),
+        | ({"throughput": row.throughput} if row.efa else {})
+        | mode,
         grows={"capacity_gib": row.capacity_gib, "metadata.iops": metadata},
     )
 

@@ -195,8 +195,8 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
     (
         BLOCK,
         lambda raw: raw["pools"][0].update(instance_type="p6e-gb200.36xlarge", nodes=27),
-        "pools[0].nodes: 27 is no UltraServer, which is 9 or 18 of 'p6e-gb200.36xlarge', and a "
-        "block of its own: write a pool for each",
+        "pools[0].nodes: 27 is more than an UltraServer, which is 9 or 18 of "
+        "'p6e-gb200.36xlarge', and a block of its own: write a pool for each",
     ),
     (
         PROD,
@@ -492,13 +492,6 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
     ),
     (
         PROD,
-        put(PLATFORM, "storage", 0, "capacity_gib", value=57600),
-        "platform.storage[0].metadata.iops: 12000 is less than the 24000 that 57600 GiB bring by "
-        "themselves, and FSx refuses the size without them: write 24000 or more, or `kind: "
-        "automatic`",
-    ),
-    (
-        PROD,
         lambda raw: raw["checkpoints"][1].update(claim="x" * 47),
         f"checkpoints[1].name: '{'x' * 47}' in 'training' would have a directory on EFS of 101 "
         "characters, and EFS' driver takes 100: shorten one of the two names",
@@ -773,6 +766,32 @@ def test_lustre_is_doubted_where_fsx_lists_none() -> None:
 
         texts = [text for text in doubted(edit) if "FSx" in text]
         assert (len(texts) == 1 and says in texts[0]) if says else not texts, (region, texts)
+
+
+def test_fewer_metadata_iops_than_a_size_brings_are_doubted() -> None:
+    """Growth alone is known to be refused (terraform-provider-aws #44432), by the guard of edits."""
+    (doubt,) = doubted(put(PLATFORM, "storage", 0, "capacity_gib", value=57600))
+    assert "storage[0].metadata.iops: 12000 is less than the 24000 that 57600 GiB bring" in doubt
+    for metadata in ({"kind": "automatic"}, {"kind": "provisioned", "iops": 24000}):
+
+        def grown(raw: Any, metadata: dict[str, Any] = metadata) -> None:
+            raw["platform"]["storage"][0].update(capacity_gib=57600, metadata=metadata)
+
+        assert doubted(grown) == []
+
+
+@pytest.mark.parametrize(("nodes", "left"), [(7, 2), (9, 0), (10, 8), (17, 1), (18, 0)])
+def test_part_of_an_ultraserver_is_doubted(nodes: int, left: int) -> None:
+    """EC2 starts fewer machines of a block than it has; 17 is a block with a bad host."""
+
+    raw = copy.deepcopy(stack(BLOCK))
+    raw["pools"][0].update(instance_type="p6e-gb200.36xlarge", nodes=nodes)
+    for runtime in raw["runtimes"]:
+        runtime.update(cpu="100", memory="600Gi")
+    cluster = parse(raw, where="x")
+    assert isinstance(cluster, AwsCluster)
+    texts = [text for path, text in doubts(cluster, NOW) if path == "pools[0].nodes"]
+    assert [f": {left} stay out of the pool" in text for text in texts] == [True] * bool(left)
 
 
 def test_lustre_may_be_in_a_local_zone_that_has_it() -> None:

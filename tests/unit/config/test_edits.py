@@ -566,6 +566,27 @@ def test_automatic_metadata_of_an_older_railhead_is_no_loss() -> None:
         assert edits.stop(before, contract(new), ()) == ""
 
 
+def test_growth_beside_too_few_metadata_iops_is_refused() -> None:
+    """terraform-provider-aws #44432: FSx refuses it, and `up` would end there."""
+    few = shipped("aws-p5-prod", storage(0, capacity_gib=57600))
+    with pytest.raises(RefusedError, match="which bring 24000 metadata IOPS, beside 12000: FSx"):
+        after(shipped("aws-p5-prod"), few)
+    # There already, it is left alone.
+    assert after(few, few) == ""
+
+
+def test_automatic_metadata_waits_for_its_size() -> None:
+    """terraform-provider-aws #44456: metadata changes first, and FSx takes no IOPS away."""
+    more = {"kind": "provisioned", "iops": 24000}
+    before = shipped("aws-p5-prod", storage(0, metadata=more))
+    automatic = storage(0, capacity_gib=57600, metadata={"kind": "automatic"})
+    with pytest.raises(RefusedError, match=r"automatic .* at once: .* 38400 GiB bring 12000 IOPS"):
+        after(before, shipped("aws-p5-prod", automatic))
+    grown = shipped("aws-p5-prod", storage(0, capacity_gib=57600, metadata=more))
+    assert after(before, grown) == ""
+    assert after(grown, shipped("aws-p5-prod", automatic)) == ""
+
+
 def test_nodes_of_an_older_railhead_are_asked_for() -> None:
     """A launch template of which nothing is known may be another: EKS then replaces each node."""
     old = contract(shipped("aws-p5-prod")).model_dump(mode="json")
