@@ -100,6 +100,23 @@ def _interfaces(pool: GcpPool) -> list[str]:
     return [network.name for network in node_networks(MACHINES[pool.instance_type])]
 
 
+def _gpu_operator(cluster: GcpCluster) -> Iterator[Problem]:
+    """Yield the GPU operator, which has nothing to bring to these nodes and does not run on them.
+
+    They boot Container-Optimized OS (gpu_pool.py), where the operator loads no driver (NVIDIA,
+    cloud-native-docs, gpu-operator/google-gke.rst: of Ubuntu alone) and finds Google's only with
+    hostPaths and a node label that its release here has not; its toolkit then waits for a driver,
+    and its pods for the runtime `nvidia` (NVIDIA/gpu-operator issue 1679).
+    """
+    if cluster.gpu_operator is not None:
+        yield (
+            "gpu_operator",
+            "does not run on nodes of Container-Optimized OS, where GKE brings driver, device "
+            "plugin and DCGM's metrics itself; remove it, and choose the driver by a pool's "
+            "`driver`",
+        )
+
+
 def _zone(cluster: GcpCluster) -> Iterator[Problem]:
     region, zone = cluster.platform.region, cluster.platform.zone
     if zone.rpartition("-")[0] != region:
@@ -820,6 +837,7 @@ _CHECKS: tuple[Callable[[GcpCluster], Iterator[Problem]], ...] = (
     _system_zones,
     _system_nodes,
     _system_machine,
+    _gpu_operator,
     _endpoint,
     _of_pools,
     _unqueued,
@@ -897,7 +915,7 @@ def doubts(cluster: GcpCluster) -> Iterator[Problem]:
         )
     yield from _reservations(cluster)
     for path, pool, machine in _pools(cluster):
-        yield from _nobody_drives(path, pool, cluster)
+        yield from _nobody_drives(path, pool)
         networks = cluster.platform.gpu_networks
         mtu = networks.mtu if isinstance(networks, NewGpuNetworks) else None
         if mtu not in (None, machine.mtu):
@@ -935,11 +953,10 @@ def _reservations(cluster: GcpCluster) -> Iterator[Problem]:
             )
 
 
-def _nobody_drives(path: str, pool: GcpPool, cluster: GcpCluster) -> Iterator[Problem]:
-    operator = cluster.gpu_operator
-    if pool.driver == "disabled" and (operator is None or operator.driver != "operator"):
+def _nobody_drives(path: str, pool: GcpPool) -> Iterator[Problem]:
+    if pool.driver == "disabled":
         yield (
             f"{path}.driver",
-            "'disabled', and no gpu_operator with driver 'operator': nobody installs one, and no "
-            "node has a GPU to hand out",
+            "'disabled': nobody installs one, and no node has a GPU to hand out, until you run "
+            "Google's installer (container-engine-accelerators, nvidia-driver-installer)",
         )

@@ -95,6 +95,13 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
         "platform.system_pool.max_nodes",
         "1 is less than min_nodes, 2",
     ),
+    (MEGA, [("gpu_operator", {})], "gpu_operator", "does not run on nodes of Container-Optimized"),
+    (
+        MEGA,
+        [("gpu_operator", {"driver": "host", "toolkit": "host"}), ("pools.0.driver", "disabled")],
+        "gpu_operator",
+        "remove it",
+    ),
     (
         ULTRA,
         [("platform.endpoint", {"kind": "open"})],
