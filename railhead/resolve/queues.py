@@ -23,6 +23,10 @@ from railhead.platform.registry import platform_of
 from railhead.resolve.gate import gate_labels
 
 _PROVISIONING = "railhead-queued-provisioning"
+# GKE adds a request of these to each pod that names a network, and no queue covers them: pods that
+# no job owns, whose own requests Kueue reads, would wait for ever (SkyPilot's documentation, Kueue
+# with GPUDirect on GKE; kueue v0.16.2, pkg/workload/workload.go, dropExcludedResources).
+_GKE_NETWORKS = "networking.gke.io.networks/"
 # The API server's own, on every namespace.
 _NAME_LABEL = "kubernetes.io/metadata.name"
 
@@ -202,6 +206,8 @@ def settings(cluster: Cluster) -> dict[str, Any]:
         # reconciler.go, 2: handle job is finished).
         after = {"workloads": {"afterFinished": f"{cluster.finished_days * 24}h"}}
         configuration["objectRetentionPolicies"] = after
+    if cluster.pod_groups and cluster.fabric.attachment == "gke":
+        configuration["resources"] = {"excludeResourcePrefixes": [_GKE_NETWORKS]}
     if cluster.teams and cluster.fair.sharing:
         # Required where there is fair sharing at all; these are what its documentation recommends.
         strategies = ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]

@@ -19,6 +19,7 @@ from railhead.platform.gcp.checks import given_by_gke, problems
 from railhead.platform.gcp.facts import node_networks
 from railhead.platform.gcp.model import GcpCluster
 from railhead.resolve.queues import queues
+from railhead.resolve.queues import settings as kueue_settings
 from tests.conftest import REPO
 
 
@@ -714,6 +715,31 @@ def test_any_value_anywhere_is_taken_or_named(place: str, value: Any) -> None:
     raw = changed(ULTRA, ("fabric.rails", []), (place, value))
     list(problems(read(GcpCluster, raw)))
     mistakes(raw)
+
+
+DRANET_MODE: list[tuple[str, Any]] = [
+    ("pools.0.networking", "dranet"),
+    ("platform.gpu_networks", GONE),
+    ("platform.kubernetes", "1.34.1-gke.1829001"),
+    ("fabric", {"kind": "gcp-rdma", "mode": "dranet", "driver": "managed"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("raw", "changes", "excluded"),
+    [
+        (MEGA, [("pod_groups", True)], ["networking.gke.io.networks/"]),
+        (ULTRA, [("pod_groups", True)], ["networking.gke.io.networks/"]),
+        # Of jobs Kueue reads the templates, which GKE's webhook leaves alone.
+        (MEGA, [], None),
+        (ULTRA, [("pod_groups", True), *DRANET_MODE], None),
+    ],
+)
+def test_kueue_charges_no_network_of_an_own_pod(
+    raw: Mapping[str, Any], changes: list[tuple[str, Any]], excluded: list[str] | None
+) -> None:
+    settings = kueue_settings(config.parse(changed(raw, *changes), where="x.yaml"))
+    assert settings.get("resources", {}).get("excludeResourcePrefixes") == excluded
 
 
 def test_every_gcp_machine_has_a_row_for_gke() -> None:
