@@ -22,6 +22,10 @@ import sys
 import time
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 UNSHARED = 66
 NO_STORAGE = 67
@@ -30,11 +34,6 @@ HARMS = ("kill", "hang", "launcher", "wait")
 SCALE = 2.0**32
 SIZE = 24
 WAIT_SECONDS = 600.0
-# When a rank is lost, PyTorch aborts NCCL's kernel, and until its next collective the program
-# prints and saves sums that lack the other ranks; the process stays for another minute (2.11, 4 *
-# TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC). With this setting a collective raises instead
-# (ProcessGroupNCCL.cpp, WorkNCCL::wait).
-RAISES = "TORCH_NCCL_BLOCKING_WAIT"
 # A client of a network file system may see a name a moment later than it was made.
 PATIENCE_SECONDS = 5.0
 VICTIM = 1
@@ -129,7 +128,44 @@ def harm(kind: str) -> None:
     time.sleep(WAIT_SECONDS)
 
 
-def first_time(folder: Path, kind: str, step: int, device: object) -> bool:
+class World:
+    """Collectives that end on the CPU, or raise: no process goes on with what a lost rank left.
+
+    PyTorch aborts NCCL's kernel when a rank is lost, and until the next collective the program sees
+    sums that lack the others. A wait with a time limit is one on the CPU and raises
+    (ProcessGroupNCCL.cpp, WorkNCCL::wait). TORCH_NCCL_BLOCKING_WAIT does not do: it stops the
+    watchdog, and collectives that are not asynchronous are not waited for (2.11, on an H100).
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.limit = timedelta(seconds=seconds)
+
+    def add(self, tensor: Tensor) -> None:
+        """Add up a tensor of all ranks, in each."""
+        from torch import distributed
+
+        distributed.all_reduce(tensor, async_op=True).wait(self.limit)
+
+    def most(self, tensor: Tensor) -> None:
+        """Take the greatest of all ranks, in each."""
+        from torch import distributed
+
+        distributed.all_reduce(tensor, op=distributed.ReduceOp.MAX, async_op=True).wait(self.limit)
+
+    def share(self, tensor: Tensor) -> None:
+        """Hand rank 0's tensor to all."""
+        from torch import distributed
+
+        distributed.broadcast(tensor, src=0, async_op=True).wait(self.limit)
+
+    def meet(self) -> None:
+        """Wait for all ranks."""
+        from torch import distributed
+
+        distributed.barrier(async_op=True).wait(self.limit)
+
+
+def first_time(world: World, folder: Path, step: int, kind: str, device: object) -> bool:
     """Return whether this harm is still to do: rank 0 knows, as it wrote the mark itself."""
     import torch
     from torch import distributed
@@ -140,20 +176,19 @@ def first_time(folder: Path, kind: str, step: int, device: object) -> bool:
         flushed(mark, b"")
         say(f"harm kind={kind} step={step}")
         fresh[0] = 1
-    distributed.broadcast(fresh, src=0)
+    world.share(fresh)
     return bool(fresh[0])
 
 
-def agree(folder: Path, name: str, device: object) -> None:
+def agree(world: World, folder: Path, name: str, device: object) -> None:
     """Read the file that rank 0 wrote in every process; other bytes on one node end the job."""
     import torch
-    from torch import distributed
 
     end = time.monotonic() + PATIENCE_SECONDS
     while not (mine := digest(folder / name)) and time.monotonic() < end:
         time.sleep(0.2)
     most = torch.tensor([mine, -mine], dtype=torch.int64, device=device)
-    distributed.all_reduce(most, op=distributed.ReduceOp.MAX)
+    world.most(most)
     if mine == 0 or int(most[0]) != mine or int(most[1]) != -mine:
         node = os.environ.get("PET_NODE_RANK", "?")
         say(f"unshared node={node} file={name} reads={mine:x} another={int(most[0]):x}")
@@ -174,7 +209,8 @@ def train(given: argparse.Namespace, folder: Path) -> None:
     import torch
     from torch import distributed
 
-    rank, world = distributed.get_rank(), distributed.get_world_size()
+    rank, ranks = distributed.get_rank(), distributed.get_world_size()
+    world = World(given.watchdog)
     gpu = torch.cuda.is_available()
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]) if gpu else 0) if gpu else "cpu"
     diary = Diary(folder) if rank == 0 else None
@@ -189,11 +225,11 @@ def train(given: argparse.Namespace, folder: Path) -> None:
     newest_step = torch.tensor([0], dtype=torch.int64, device=device)
     if rank == 0 and (result := newest(folder)) is not None:
         newest_step[0] = int(result.stem.partition("-")[2])
-    distributed.broadcast(newest_step, src=0)
+    world.share(newest_step)
     if int(newest_step):
         done = int(newest_step)
         name = f"step-{done:05d}.pt"
-        agree(folder, name, device)
+        agree(world, folder, name, device)
         state = torch.load(folder / name, map_location=device)
         weight, speed = state["weight"], state["speed"]
         if diary:
@@ -206,8 +242,8 @@ def train(given: argparse.Namespace, folder: Path) -> None:
         gradient = inputs.T @ error / len(inputs)
         sums = torch.cat([gradient.flatten(), (error**2).mean().reshape(1)])
         whole = (sums * SCALE).round().to(torch.int64)
-        distributed.all_reduce(whole)
-        mean = whole.to(torch.float64) / SCALE / world
+        world.add(whole)
+        mean = whole.to(torch.float64) / SCALE / ranks
         speed = 0.3 * speed + mean[:-1].reshape(-1, 1)
         weight = weight - 0.1 * speed
         if diary:
@@ -218,21 +254,21 @@ def train(given: argparse.Namespace, folder: Path) -> None:
                 buffer = io.BytesIO()
                 torch.save({"weight": weight, "speed": speed}, buffer)
                 flushed(folder / name, buffer.getvalue())
-            distributed.barrier()
-            agree(folder, name, device)
+            world.meet()
+            agree(world, folder, name, device)
             if diary:
                 diary.write(f"saved step={step}")
         # Nobody is harmed before everybody has done the step.
-        distributed.barrier()
+        world.meet()
         for kind, at in given.harm:
             if (
                 at == step
-                and first_time(folder, kind, step, device)
+                and first_time(world, folder, step, kind, device)
                 and (rank == VICTIM or kind == "wait")
             ):
                 harm(kind)
         time.sleep(max(0.0, given.pace - (time.monotonic() - begin)))
-    distributed.barrier()
+    world.meet()
     if diary:
         lines = diary.lines()
         for number, line in enumerate(lines, 1):
@@ -250,7 +286,6 @@ def main(words: list[str]) -> None:
     folder = Path(where)
     folder.mkdir(parents=True, exist_ok=True)
 
-    os.environ.setdefault(RAISES, "1")
     import torch
     from torch import distributed
 
@@ -263,7 +298,7 @@ def main(words: list[str]) -> None:
     )
     rank = distributed.get_rank()
     train(given, folder)
-    distributed.barrier()
+    World(given.watchdog).meet()
     distributed.destroy_process_group()
     if rank == 0:
         with contextlib.suppress(OSError):
