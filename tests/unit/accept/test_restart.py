@@ -421,7 +421,7 @@ def test_a_repeated_diary_line_is_fine_a_missing_end_is_not() -> None:
 
 def test_what_a_lost_rank_leaves_is_never_taken_for_a_sum(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wait with a time limit is on the CPU; without one, a hung rank left a wrong sum."""
-    limits = []
+    limits: list[timedelta] = []
 
     def collective(*_: object, async_op: bool = False, **__: object) -> SimpleNamespace:
         assert async_op
