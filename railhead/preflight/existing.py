@@ -38,6 +38,9 @@ _DRIVER = "nvidia.com/cuda.driver-version.full"
 _FEATURES = "/apis/nfd.k8s-sigs.io/v1alpha1/nodefeatures"
 _NODE_NAME = "nfd.node.kubernetes.io/node-name"
 _MODULES = "kernel.loadedmodule"
+# GPUs of boards whose NVSwitches are reached through the InfiniBand modules (fabric manager guide;
+# gpu-operator #2781). An NVL72's switches are in trays of their own.
+_NVLINK_5, _SWITCHES = ("b200", "b300"), ("mlx5_ib", "ib_umad")
 _GROUPS = {
     "kueue": "kueue.x-k8s.io",
     "jobset": "jobset.x-k8s.io",
@@ -233,12 +236,34 @@ def modules(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
     for node in _members(client, cluster):
         name = node["metadata"]["name"]
         elements = loaded.get(name, {}).get(_MODULES, {}).get("elements") or {}
+        lacking = [module for module in _SWITCHES if module not in elements]
         if "mlx5_core" not in elements:
             yield failed(f"{name}: the module mlx5_core is not loaded")
+        elif lacking and _behind_switches(node, cluster):
+            yield failed(
+                f"{name}: {' and '.join(lacking)} not loaded, through which Fabric Manager reaches "
+                "NVSwitches of this generation: no CUDA program would start"
+            )
         elif cluster.gpu_operator and cluster.gpu_operator.gpudirect == "peermem":
             yield _peermem(name, elements, cluster)
         else:
             yield ok(f"{name}: mlx5_core is loaded")
+
+
+def _behind_switches(node: Object, cluster: ExistingCluster) -> bool:
+    """Return whether a node's NVSwitches are on an InfiniBand whose driver is the host's.
+
+    A driver in a container brings the modules, and that of the GPUs waits for it.
+    """
+    network = cluster.fabric.nic_operator
+    if network is not None and network.loads_driver:
+        return False
+    labels = node["metadata"].get("labels") or {}
+    return any(
+        MACHINES[pool.instance_type].accelerator in _NVLINK_5
+        for pool in cluster.pools
+        if pool.node_selector.items() <= labels.items()
+    )
 
 
 def _peermem(name: str, elements: Object, cluster: ExistingCluster) -> Finding:

@@ -132,6 +132,17 @@ def test_peermem_is_built_only_when_it_is_asked_for() -> None:
     assert _values(stack)["driver"]["rdma"]["useHostMofed"] is True
 
 
+def test_gpu_driver_waits_for_a_nic_driver_in_a_container() -> None:
+    """Fabric Manager of an HGX B200 must find the modules that the container unloads and loads."""
+    stack, _ = _gpu()
+    env = {"name": "GPU_DIRECT_RDMA_ENABLED", "value": "true"}
+    assert _values(stack)["driver"]["manager"] == {"env": [env]}
+    raw = cluster(next(c for c in cases() if c.mode == "sriov-roce"))
+    raw["fabric"]["network_operator"] = {}
+    stack = parse(raw | {"gpu_operator": {}}, where="a case")
+    assert "manager" not in _values(stack)["driver"]
+
+
 @pytest.mark.parametrize("gpu", [None, {}, {"nfd": "existing"}], ids=["none", "own", "existing"])
 @pytest.mark.parametrize(
     "network", [None, {}, {"nfd": "existing"}], ids=["none", "own", "existing"]

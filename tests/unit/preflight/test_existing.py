@@ -320,6 +320,11 @@ def test_operators_and_modules_of_others_fail(
     fails(reader, "modules", raw, "dgx-1: the module mlx5_core is not loaded")
     operator = raw["gpu_operator"] | {"gpudirect": "peermem"}
     fails(reader, "modules", raw | {"gpu_operator": operator}, "dgx-0: nvidia_peermem is not")
+    b200 = raw | {"pools": [raw["pools"][0] | {"instance_type": "dgx-b200"}]}
+    fails(reader, "modules", b200, "dgx-0: mlx5_ib and ib_umad not loaded, through which Fabric")
+    fabric = raw["fabric"] | {"network_operator": {"nfd": "operator", "ofed": {}}}
+    brought = parsed(b200 | {"fabric": fabric})
+    assert "dgx-0: mlx5_core is loaded" in [f.text for f in checks.modules(reader, brought)]
 
 
 def _eventually_served(reader: Kubernetes) -> bool:
