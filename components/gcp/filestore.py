@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -26,6 +27,8 @@ class FilestoreArgs:
         network: the VPC that reaches the instance.
         storage: name, tier and capacity in GiB.
         deletion_protection: whether GCP and Pulumi refuse to delete or replace the instance.
+        after: what else takes addresses of the network: Google chooses the instance's among those
+            that are free by then.
     """
 
     cluster: str
@@ -33,6 +36,7 @@ class FilestoreArgs:
     network: NetworkRefs
     storage: FilestoreStorage
     deletion_protection: bool = True
+    after: Sequence[pulumi.Resource] = ()
 
 
 class Filestore(pulumi.ComponentResource):
@@ -73,6 +77,7 @@ class Filestore(pulumi.ComponentResource):
             else None,
             opts=pulumi.ResourceOptions(
                 parent=self,
+                depends_on=list(args.after),
                 protect=args.deletion_protection,
                 custom_timeouts=pulumi.CustomTimeouts(create="4h", update="2h", delete="2h"),
             ),

@@ -229,14 +229,16 @@ class GcpInfrastructure(pulumi.ComponentResource):
         for storage in platform.storage:
             child = f"{name}-{storage.name}"
             if isinstance(storage, FilestoreStorage):
-                sources[storage.name] = self._filestore(child, storage)
+                sources[storage.name] = self._filestore(child, storage, access)
             elif isinstance(storage, LustreStorage):
                 sources[storage.name] = self._lustre(child, storage, access)
             else:
                 sources[storage.name] = self._bucket(child, storage)
         return sources
 
-    def _filestore(self, name: str, storage: FilestoreStorage) -> VolumeSource:
+    def _filestore(
+        self, name: str, storage: FilestoreStorage, access: Sequence[pulumi.Resource]
+    ) -> VolumeSource:
         platform = self._args.platform
         made = Filestore(
             name,
@@ -246,6 +248,10 @@ class GcpInfrastructure(pulumi.ComponentResource):
                 network=self.network,
                 storage=storage,
                 deletion_protection=platform.deletion_protection,
+                # Beside a subnet that is not there yet it may take a part of the subnet's range,
+                # which Google then refuses (file.v1, reservedIpRange; cluster-toolkit, modules/
+                # network/vpc/outputs.tf: its VPC's name comes after the subnets).
+                after=[*self.network.after, *access],
             ),
             opts=self._below,
         )

@@ -25,7 +25,8 @@ class NetworkRefs:
         subnetwork: the subnet as ``projects/<project>/regions/<region>/subnetworks/<name>``.
         pods_range: name of the subnet's secondary range for pods.
         services_range: the same for services.
-        after: resources that must exist before any node does.
+        after: resources that must exist before any node does, and before Google chooses addresses
+            that the network has free.
     """
 
     network: pulumi.Input[str]
@@ -140,6 +141,6 @@ class PrimaryNetwork(pulumi.ComponentResource):
             subnetwork=subnetwork.id,
             pods_range=PODS,
             services_range=SERVICES,
-            after=[nat, internal],
+            after=[subnetwork, nat, internal],
         )
         self.register_outputs({"network": network.id, "subnetwork": subnetwork.id})

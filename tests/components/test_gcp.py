@@ -712,6 +712,19 @@ def test_small_filestore_has_two_connections_a_node() -> None:
     assert nfs["mountOptions"] == ["nconnect=2"]
 
 
+def test_filestore_takes_addresses_that_are_left_over() -> None:
+    def edit(cluster: dict[str, Any]) -> None:
+        cluster["platform"]["network"]["google_services"] = "10.8.0.0/20"
+
+    made = variant(MEGA, edit)
+    before = made.before(named(made, FILESTORE).urn)
+    subnets = {r.urn for r in made.of_type("gcp:compute/subnetwork:Subnetwork")}
+    ranges = {r.urn for r in made.of_type("gcp:compute/globalAddress:GlobalAddress")}
+    assert ranges
+    assert ranges <= before
+    assert any(urn.endswith("-network-subnet") for urn in subnets & before)
+
+
 def test_bucket_reads_may_be_cached_on_local_ssds() -> None:
     """gcs-fuse-csi-driver, pkg/webhook/config.go: "0" means no limit; the default is 5 GiB."""
 

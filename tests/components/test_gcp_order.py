@@ -143,6 +143,15 @@ class TestStorage:
         for instance in (*stack.of_type(LUSTRE), *stack.of_type(FILESTORE)):
             assert_first(stack, vpc, instance)
 
+    def test_filestore_takes_addresses_last(self, stack: Recording) -> None:
+        """file.v1, NetworkConfig.reservedIpRange: an instance's range, which Google chooses here,
+        overlaps no subnet that is there, and no subnet may come into it later.
+        """
+        subnets = [s for s in stack.of_type(SUBNETWORK) if s.name.endswith("-network-subnet")]
+        assert subnets
+        for instance in stack.of_type(FILESTORE):
+            assert_first(stack, subnets, instance)
+
     def test_bucket_grants_follow_the_identity_pool(self, stack: Recording) -> None:
         """GKE documentation, workload identity: PROJECT.svc.id.goog comes with the project's first
         cluster that has it; until then IAM answers "Identity Pool does not exist".
