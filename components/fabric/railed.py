@@ -34,7 +34,7 @@ def network_operator_args(
         chart=Chart.of(operator),
         images=operator.operands,
         ofed=config.ofed,
-        networks=bool(fabric.lanes),
+        networks=fabric.brings_multus,
         nv_ipam=isinstance(fabric.ipam, NvIpam),
         runs_nfd=nfd_owner(fabric, args.gpu_operator) == "network-operator",
         jobs_label=args.jobs_label,

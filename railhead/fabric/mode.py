@@ -288,6 +288,11 @@ class BaseFabric(Model):
         """NVIDIA's network operator, if the stack installs it."""
         return None
 
+    @property
+    def brings_multus(self) -> bool:
+        """True if the network operator puts Multus on nodes: where pods get networks."""
+        return False
+
     def addons(self) -> tuple[str, ...]:
         """Names of the catalogue's add-ons that the stack installs for it."""
         return ()

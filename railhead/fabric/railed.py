@@ -247,6 +247,11 @@ class RailedFabric(BaseFabric):
         return self.network_operator
 
     @property
+    def brings_multus(self) -> bool:
+        """True if the stack installs the network operator, and pods get networks."""
+        return self.network_operator is not None and bool(self.rails)
+
+    @property
     def node_mtu(self) -> int | None:
         """The MTU of the rails in bytes: the stack's, or that of the fabric's row."""
         return self.mtu or FABRICS[self.kind].mtu

@@ -78,6 +78,7 @@ class Expectation:
         iommu: whether NICs must not be behind an IOMMU that translates.
         plugin: the NCCL plugin that must be on the node, or None.
         lustre_efa: how many EFA devices must carry Lustre; 0 is not checked.
+        lasting_tokens: whether tokens of pods must outlive the hour, as Multus keeps its first.
     """
 
     fabric: str
@@ -97,6 +98,7 @@ class Expectation:
     iommu: bool = False
     plugin: Plugin | None = None
     lustre_efa: int = 0
+    lasting_tokens: bool = False
 
     def to_json(self) -> str:
         """Return the canonical text, so that an unchanged expectation changes no object."""

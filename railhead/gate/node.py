@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from railhead.base.finding import Finding
+from railhead.gate.api import ACCOUNT
 from railhead.gate.dcb import Dcb
 from railhead.gate.expectation import Expectation, Interface
 
@@ -34,6 +35,7 @@ class Node:
         kernel: its release, such as ``6.8.0-45-generic``.
         allocatable: extended resources of the node's status.
         dcb: reads a port's lossless settings.
+        token: that of the gate's own service account.
         now: seconds of a clock that only goes forward.
         counted: counter -> the time and the value at which its watch began, kept between checks.
     """
@@ -46,6 +48,7 @@ class Node:
     run: Path = Path(RESULTS)
     plugins: Path = Path("/home/kubernetes/bin")
     dcb: Callable[[str], Dcb]
+    token: Path = ACCOUNT / "token"
     now: float = 0.0
     counted: dict[str, tuple[float, int]] = field(default_factory=dict)
 

@@ -63,6 +63,7 @@ def expectation(cluster: Cluster, pool: Pool) -> Expectation:
         plugin=None if machine.stand_in else _plugin(cluster),
         lustre_efa=platform_of(cluster).lustre_devices(cluster, pool),
         rdma_netns=fabric.rdma_netns if verbs else None,
+        lasting_tokens=fabric.brings_multus,
         pcie=verbs and bare,
         # An Arm machine's NICs are always behind its SMMU.
         iommu=verbs and bare and machine.architecture == "amd64",

@@ -93,6 +93,15 @@ class TestExpectation:
         assert result.interfaces == tuple(Interface(name=f"rail{i}", mtu=9000) for i in range(8))
         assert result.devices == MACHINES["dgx-h100"].hcas
 
+    def test_tokens_must_last_where_the_stack_brings_multus(self) -> None:
+        cluster = onprem(roce())
+        assert expectation(cluster, cluster.pools[0]).lasting_tokens is False
+        brought = onprem(roce() | {"network_operator": {"nfd": "operator"}})
+        assert expectation(brought, brought.pools[0]).lasting_tokens is True
+        without = {"kind": "infiniband", "mode": "rdma-shared", "network_operator": {}}
+        bare = onprem(without)
+        assert expectation(bare, bare.pools[0]).lasting_tokens is False
+
     def test_each_generation_of_nodes_has_its_own_names(self) -> None:
         pools = [
             {

@@ -30,6 +30,7 @@ ROCE = Expectation(
     rdma_netns="shared",
     pcie=True,
     iommu=True,
+    lasting_tokens=True,
 )
 IB = Expectation(
     fabric="infiniband",
@@ -118,6 +119,7 @@ def test_everything_that_is_expected_has_a_proof(tmp_path: Path) -> None:
         "resource rdma/rdma_shared_device_a",
         "RDMA network namespaces",
         "PCIe of mlx5_7",
+        "tokens of pods",
         "IOMMU",
         "symbol_error of mlx5_7",
         "carrier_down_count of rail7",
@@ -484,6 +486,27 @@ BROKEN: dict[str, Broken] = {
         "resource rdma/rdma_shared_device_a",
         "the node offers none, 1 expected",
         "device plugin's pod",
+    ),
+    "tokens of an hour, which Multus keeps": (
+        "roce",
+        lambda t: t.own_token(3607),
+        "tokens of pods",
+        "valid for 60 minutes, and Multus never renews",
+        "--service-account-extend-token-expiration=true",
+    ),
+    "tokens that no API server lets outlive a day": (
+        "roce",
+        lambda t: t.own_token(86_400),
+        "tokens of pods",
+        "valid for 1440 minutes",
+        "kube-apiserver-arg",
+    ),
+    "a token that says no time": (
+        "roce",
+        lambda t: write(t.root / "token", "opaque"),
+        "tokens of pods",
+        "says of no time",
+        "service account",
     ),
     "Lustre over TCP": (
         "lustre",
