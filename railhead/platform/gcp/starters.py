@@ -47,6 +47,9 @@ def _section(answers: Answers) -> Section:
                 "nodes": "10.0.0.0/20",
                 "pods": "10.4.0.0/14",
                 "services": "10.0.32.0/20",
+                # One for all of a node's interfaces, as in Google's blueprints (cluster-toolkit,
+                # examples/gke-a3-highgpu, gke-a3-megagpu: network1).
+                **({"mtu": row.gke.mtu} if row.gke is not None else {}),
             },
             "gpu_networks": {"kind": "new", "cidr": "192.168.0.0/16"},
             # Both begin at a Saturday that is over, as Google's own blueprints have it.

@@ -28,7 +28,9 @@ def test_a_first_stack_on_gcp_is_correct(machine: str, reservation: str) -> None
     for question in starter.questions:
         answers[question.key] = question.default(answers)
     answers |= {"machine": machine, "reservation": reservation}
-    cluster = config.parse(starter.section(answers), where="stack")
+    section = starter.section(answers)
+    cluster = config.parse(section, where="stack")
+    assert section["platform"]["network"]["mtu"] == GKE_MACHINES[machine].mtu
     now = datetime(2026, 11, 26, tzinfo=UTC)
     doubts = [path for path, _ in platform_of(cluster).doubts(cluster, now)]
     # A reservation may have been made with a policy.
