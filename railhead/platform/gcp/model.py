@@ -293,7 +293,8 @@ class BucketStorage(Model):
     """A bucket, mounted by GCS FUSE, for ``storage_class`` of claims.
 
     ``bucket`` is unique in the world. Every pod of a training namespace may read and write it,
-    by workload identity; nothing else may but who has rights in the project.
+    by workload identity, and so may pods of a namespace of that name in another cluster of the
+    project; nothing else may but who has rights in the project.
 
     ``cache_gib`` is how much of what a pod has read stays on its node's local SSDs, in GiB; None
     keeps nothing.
