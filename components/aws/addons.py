@@ -46,6 +46,8 @@ class AddonsArgs:
         region: the region, such as ``us-east-2``.
         kubernetes: minor version of the control plane, which add-ons' versions depend on.
         wanted: the add-ons.
+        nodes: the most nodes that there may be: an update of a driver restarts it on one after the
+            other.
         versions: add-on -> its version, instead of the catalogue's; ``default`` asks EKS.
         after: resources that must exist before any of the add-ons.
     """
@@ -55,6 +57,7 @@ class AddonsArgs:
     region: str
     kubernetes: str
     wanted: Sequence[Wanted]
+    nodes: int
     versions: Mapping[str, str] = field(default_factory=dict)
     after: Sequence[pulumi.Resource] = ()
 
@@ -164,5 +167,12 @@ class Addons(pulumi.ComponentResource):
             # Nothing of it was there before, and later the stack decides.
             resolve_conflicts_on_create="OVERWRITE",
             resolve_conflicts_on_update="OVERWRITE",
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[*args.after, *attached]),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                depends_on=[*args.after, *attached],
+                # Not the provider's 20 minutes (terraform-provider-aws, addon.go): of the drivers
+                # of FSx and EFS one node's pod is replaced after the other, which took more than 40
+                # minutes on 100 nodes (containers-roadmap, issue 2650).
+                custom_timeouts=pulumi.CustomTimeouts(update=f"{20 + args.nodes}m"),
+            ),
         )

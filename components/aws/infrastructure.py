@@ -230,6 +230,7 @@ class AwsInfrastructure(pulumi.ComponentResource):
                 region=platform.region,
                 kubernetes=platform.kubernetes,
                 wanted=wanted,
+                nodes=platform.system_pool.max_nodes + sum(p.nodes for p in self._args.pools),
                 versions=platform.addon_versions,
                 after=after,
             ),

@@ -1187,14 +1187,22 @@ class TestCluster:
 
     def test_add_ons_have_the_catalogues_versions(self, prod: Recording) -> None:
         sent = {r.inputs["addonName"]: r.inputs["addonVersion"] for r in prod.of_type(ADDON)}
-        assert sent == {
-            # A version that nobody saw with this minor is EKS' to tell.
-            name: addon.versions.get("1.35", "v1.35.0-eksbuild.1")
-            for name, addon in catalogue.ADDONS.items()
-        }
-        assert [
-            name for name, addon in catalogue.ADDONS.items() if "1.35" not in addon.versions
-        ] == ["aws-efs-csi-driver"]
+        assert sent == {n: addon.versions["1.35"] for n, addon in catalogue.ADDONS.items()}
+
+    def test_no_upgrade_moves_what_mounts_pass_through(self) -> None:
+        versions = catalogue.EFS_CSI.versions
+        assert set(versions) >= set(catalogue.KUBE_PROXY.versions), "EKS' default moves by itself"
+        assert len(set(versions.values())) == 1, "a new minor restarts it"
+
+    def test_an_update_may_go_from_node_to_node(self, prod: Recording) -> None:
+        for addon in prod.of_type(ADDON):
+            assert addon.manner["timeouts"] == {"update": "42m"}, "a minute for each of 22 nodes"
+
+    def test_a_version_that_nobody_saw_is_eks_to_tell(self, tmp_path: Path) -> None:
+        recording = variant(tmp_path, lambda cluster: cluster["platform"].update(kubernetes="1.34"))
+        sent = {r.inputs["addonName"]: r.inputs["addonVersion"] for r in recording.of_type(ADDON)}
+        assert "1.34" not in catalogue.FSX_CSI.versions
+        assert sent["aws-fsx-csi-driver"] == "v1.34.0-eksbuild.1"
 
     def test_a_version_may_be_the_stacks_or_what_eks_says(self, tmp_path: Path) -> None:
         chosen = {"coredns": "v1.14.6-eksbuild.4", "vpc-cni": "default"}

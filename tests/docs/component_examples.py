@@ -607,6 +607,7 @@ def aws_addons_Addons() -> None:
             region="us-east-2",
             kubernetes="1.35",
             wanted=before_nodes(),
+            nodes=22,
         ),
     )
 

@@ -104,10 +104,11 @@ FSX_CSI = Addon(
 EFS_CSI = Addon(
     name="aws-efs-csi-driver",
     service_account="efs-csi-controller-sa",
-    # Seen with no other: EKS is asked.
-    versions=MappingProxyType({"1.34": "v3.4.0-eksbuild.1"}),
-    source="aws-efs-csi-driver v3.4, as public repositories pin it for 1.34; the service account "
-    "is its chart's",
+    # Of all minors, as EKS' default moves by itself, and a node's mounts pass through its pod:
+    # with another version they wait, or hang (its issue 1898; containers-roadmap, issue 2869).
+    versions=MappingProxyType(dict.fromkeys(("1.33", "1.34", "1.35", "1.36"), "v3.4.1-eksbuild.1")),
+    source="as public infrastructure repositories pin it for 1.31 and 1.35; the service account is "
+    "its chart's",
 )
 ADDONS: Mapping[str, Addon] = MappingProxyType(
     {
@@ -217,7 +218,7 @@ LUSTRE_EFA_RESULT = "/run/railhead/lustre-efa"
 # EFS user guide, mount targets.
 NFS_PORT = 2049
 # Where each claim on EFS has its directory, below which its driver adds a UUID of 36 characters,
-# and takes no longer path (aws-efs-csi-driver v3.4.0, controller.go, validatePathRequirements).
+# and takes no longer path (aws-efs-csi-driver v3.4.1, controller.go, validatePathRequirements).
 EFS_BASE = "/claims"
 EFS_PATH, UUID = 100, 36
 
