@@ -29,6 +29,7 @@ from railhead.fabric.mode import (
     Hca,
     NicOperator,
     RailInterface,
+    Resource,
 )
 from railhead.fabric.site import Check, FabricSite, Network, Problem, SitePool
 from railhead.machines.machine import Machine
@@ -36,17 +37,9 @@ from railhead.machines.machine import Machine
 ShortResource = Annotated[
     str, matching(r"^[a-z0-9_]+$", "a resource's name without prefix, such as 'rail_0'")
 ]
-# The RDMA shared device plugin ends at any other name (v1.5.3, pkg/resources/resources_manager.go,
-# validResourceName).
-SharedResource = Annotated[
-    str,
-    matching(
-        r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9_]*[A-Za-z0-9])?$",
-        "an extended resource whose name after the slash has letters, digits and underscores, such "
-        "as 'rdma/rdma_shared_device_a'",
-        longest=316,
-    ),
-]
+# What follows the slash of a resource; the RDMA shared device plugin ends at any other (v1.5.3,
+# pkg/resources/resources_manager.go, validResourceName).
+_SHARED = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_]*[A-Za-z0-9])?")
 NodeName = Annotated[
     str,
     matching(r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", "a node's name, such as 'gpu-12'", longest=253),
@@ -530,7 +523,7 @@ class SharedDevices(RailedFabric):
     differ from ``hcas``.
     """
 
-    resource: SharedResource = "rdma/rdma_shared_device_a"
+    resource: Resource = "rdma/rdma_shared_device_a"
     shares: Positive = 63
     hcas: tuple[Hca, ...] | None = Field(default=None, min_length=1)
     hcas_by_machine: dict[str, tuple[Hca, ...]] = Field(default_factory=dict)
@@ -553,8 +546,17 @@ class SharedDevices(RailedFabric):
         return self.hcas_by_machine.get(machine.name) or self.hcas or machine.hcas
 
     def checks(self) -> tuple[Check, ...]:
-        """Return the checks: one listed HCA per NIC, and shares for every pod."""
-        return (*super().checks(), self._listed, self._shares)
+        """Return the checks: a resource's name, one listed HCA per NIC, shares for every pod."""
+        return (*super().checks(), self._advertised, self._listed, self._shares)
+
+    def _advertised(self, _: FabricSite) -> Iterator[Problem]:
+        """Yield a name that the plugin does not take, if the stack brings the plugin."""
+        if self.network_operator and not _SHARED.fullmatch(self.resource.partition("/")[2]):
+            yield (
+                "fabric.resource",
+                f"{self.resource!r}: the RDMA shared device plugin takes letters, digits and "
+                "underscores after the slash, as in 'rdma/rdma_shared_device_a'",
+            )
 
     def _listed(self, site: FabricSite) -> Iterator[Problem]:
         yield from listed_hcas(self.hcas, self.hcas_by_machine, site)

@@ -86,6 +86,10 @@ class HostDeviceFabric(RailDevices):
         """Return the checks: one pod per node, and a plugin that hands the NICs out."""
         return (*super().checks(), self._one_pod, self._handed_out)
 
+    def _apart(self, site: FabricSite) -> Iterator[Problem]:
+        if self.resources:
+            yield from super()._apart(site)
+
     def _one_pod(self, _: FabricSite) -> Iterator[Problem]:
         if (self.pods_per_node or 1) > 1:
             yield (

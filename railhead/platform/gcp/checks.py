@@ -13,6 +13,7 @@ from datetime import timedelta
 from railhead.base import quantity
 from railhead.base.errors import choices
 from railhead.base.sections import Problem, each, knowing, taken, told, told_each
+from railhead.fabric.modes import MODES
 from railhead.machines import GKE_MACHINES, MACHINES
 from railhead.machines.machine import GkeMachine
 from railhead.model import namespaces
@@ -197,20 +198,29 @@ def _policy(path: str, pool: GcpPool) -> Iterator[Problem]:
             yield f"{path}.placement.{field}", "is the policy's own; leave it or policy out"
 
 
-def _queued_claims(path: str, pool: GcpPool) -> Iterator[Problem]:
+def _queued_claims(cluster: GcpCluster) -> Iterator[Problem]:
     """Yield queued pools whose pods claim their NICs.
 
     GKE's autoscaler looks for room with pods of its own, made of the request's templates, and for
     their claims, which nobody makes (GoogleCloudPlatform/cluster-autoscaler, pkg/
     provisioningrequests/pods/pods.go; kubernetes/autoscaler, issue 10065).
     """
-    capacity = pool.capacity
-    if pool.networking == "dranet" and isinstance(capacity, FlexStart) and capacity.queued:
-        yield (
-            f"{path}.networking",
-            "'dranet' does not go with queued flex-start: GKE finds no room for pods that claim "
-            "their NICs, so that no node would ever come; set it to 'additional-networks'",
-        )
+    if cluster.fabric.row.attachment != "claim":
+        return
+    for path, _, capacity in knowing(cluster.pools, "pools", lambda pool: pool.capacity):
+        if isinstance(capacity, FlexStart) and capacity.queued:
+            by_name = ", ".join(
+                name
+                for name, row in sorted(MODES.items())
+                if row.attachment == "gke" and cluster.fabric.kind in row.fabrics
+            )
+            yield (
+                f"{path}.capacity.queued",
+                f"does not go with fabric.mode {cluster.fabric.mode!r}: GKE finds no room for pods "
+                "that claim their NICs, so that no node would ever come; buy the pool otherwise, "
+                f"or set fabric.mode to {by_name!r} and every pool's networking to "
+                "'additional-networks'",
+            )
 
 
 def _image_cache(path: str, pool: GcpPool) -> Iterator[Problem]:
@@ -841,6 +851,7 @@ _CHECKS: tuple[Callable[[GcpCluster], Iterator[Problem]], ...] = (
     _endpoint,
     _of_pools,
     _unqueued,
+    _queued_claims,
     _run_times,
     _unlabelled,
     _layout,
@@ -877,7 +888,6 @@ _POOL_CHECKS: tuple[Callable[[str, GcpPool], Iterator[Problem]], ...] = (
     _capacity,
     _reservation,
     _policy,
-    _queued_claims,
     _labels,
     _taints,
     _gke_taints,

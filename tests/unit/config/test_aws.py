@@ -769,7 +769,7 @@ def test_lustre_is_doubted_where_fsx_lists_none() -> None:
 
 
 def test_fewer_metadata_iops_than_a_size_brings_are_doubted() -> None:
-    """Growth alone is known to be refused (terraform-provider-aws #44432), by the guard of edits."""
+    """Growth alone is known to be refused (terraform-provider-aws #44432): edits' guard does."""
     (doubt,) = doubted(put(PLATFORM, "storage", 0, "capacity_gib", value=57600))
     assert "storage[0].metadata.iops: 12000 is less than the 24000 that 57600 GiB bring" in doubt
     for metadata in ({"kind": "automatic"}, {"kind": "provisioned", "iops": 24000}):

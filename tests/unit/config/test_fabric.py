@@ -60,6 +60,21 @@ def test_mode_the_platform_lacks_is_refused_with_its_modes(mode: str, platform: 
     assert set(refusal.rpartition("these can: ")[2].split(", ")) == can
 
 
+def test_resource_of_anothers_plugin_has_any_name() -> None:
+    """RDMA shared device plugin v1.5.3 alone is narrower than Kubernetes, validResourceName."""
+    raw = put(case("rdma-shared"), "fabric.resource", "rdma/shared-ib.0")
+    assert "fabric.resource" in mistakes(raw)
+    raw["fabric"]["network_operator"] = None
+    parse(raw, where="x")
+
+
+def test_rails_without_resources_need_no_names_of_theirs() -> None:
+    raw = put(case("host-device"), "fabric.rails[1].resource", "rail_0")
+    assert "fabric.rails[1].resource" in mistakes(raw)
+    raw["fabric"]["resources"] = False
+    assert "fabric.rails[1].resource" not in mistakes(put(raw, "pools", []))
+
+
 def test_mode_the_machine_lacks_is_refused_with_its_modes() -> None:
     raw = case("sriov-roce")
     for pool in raw["pools"]:

@@ -395,8 +395,8 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
             ("platform.gpu_networks", GONE),
             ("fabric", {"kind": "gcp-rdma", "mode": "dranet", "driver": "managed"}),
         ],
-        "pools[0].networking",
-        "'dranet' does not go with queued flex-start",
+        "pools[0].capacity.queued",
+        "set fabric.mode to 'gcp-rdma' and every pool's networking to 'additional-networks'",
     ),
     (
         ULTRA,
@@ -666,6 +666,16 @@ RIGHT: list[tuple[Mapping[str, Any], list[tuple[str, Any]]]] = [
             ("pools.0.networking", "dranet"),
             ("platform.gpu_networks", GONE),
             ("fabric", {"kind": "gcp-rdma", "mode": "dranet", "driver": "managed"}),
+        ],
+    ),
+    # Pods of this mode claim nothing, so that GKE finds room for them.
+    (
+        ULTRA,
+        [
+            *BY_KUEUE,
+            ("pools.0.networking", "dranet"),
+            ("platform.gpu_networks", GONE),
+            ("fabric", {"kind": "ethernet", "mode": "none"}),
         ],
     ),
     (ULTRA, [("platform.endpoint", {"kind": "private"})]),
