@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+import json
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -54,6 +56,28 @@ _NO_CONTROL_PLANE = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
 _CONTROL_PLANE_ADDRESSES = 16
 # EKS user guide, cluster-endpoint: what a VPC must have on, and the CLI's options for it.
 _DNS = {"EnableDnsSupport": "enable-dns-support", "EnableDnsHostnames": "enable-dns-hostnames"}
+# Names of the VPC's own resolver, whose address is also the VPC's base plus two (VPC user guide,
+# VPC_DHCP_Options and AmazonDNS-concepts).
+_RESOLVER = ("AmazonProvidedDNS", "169.254.169.253")
+# What opens a VPC that is there, and a new one as soon as it is (EC2 API reference,
+# CreateVpcBlockPublicAccessExclusion).
+_EXCLUDE = (
+    "aws ec2 create-vpc-block-public-access-exclusion --internet-gateway-exclusion-mode "
+    "allow-egress --vpc-id"
+)
+# The role by which node groups start instances, and what it does with the key of their volumes (EC2
+# Auto Scaling user guide, key-policy-requirements-EBS-encryption).
+_AUTO_SCALING = "AWSServiceRoleForAutoScaling"
+_VOLUME_RIGHTS = (
+    "Encrypt",
+    "Decrypt",
+    "ReEncryptFrom",
+    "ReEncryptTo",
+    "GenerateDataKey",
+    "GenerateDataKeyWithoutPlaintext",
+    "DescribeKey",
+    "CreateGrant",
+)
 # EKS's name of an image's kind in its public parameters (EKS user guide, retrieve-ami-id).
 _IMAGE = "/aws/service/eks/optimized-ami/{minor}/amazon-linux-2023/{cpu}/{kind}/{release}"
 _CPU = {"amd64": "x86_64", "arm64": "arm64"}
@@ -267,15 +291,25 @@ def networks(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
     for zone, need in interfaces(cluster).items():
         used = sum(row.get("AvailabilityZone") == zone for row in there)
         yield _room(aws, _INTERFACES, need, used, f"interfaces in {zone}")
-    if isinstance(network, NewNetwork):
-        # VPC user guide, security-vpc-bpa-basics: `block-ingress` leaves NAT gateways open.
-        answer = aws.require("ec2:DescribeVpcBlockPublicAccessOptions")
-        mode = answer["VpcBlockPublicAccessOptions"].get("InternetGatewayBlockMode")
-        if mode == "block-bidirectional":
-            yield failed(
-                "VPC Block Public Access is bidirectional, which closes the new VPC's NAT gateways",
-                "have it set to ingress-only, or take an existing network that is excluded from it",
-            )
+    if isinstance(network, NewNetwork) and (access := _closed(aws)):
+        ways = ["have it set to ingress-only"]
+        if access.get("ExclusionsAllowed") != "not-allowed":
+            ways.append(f"exclude the VPC as soon as `up` has made it (`{_EXCLUDE} VPC`)")
+        yield failed(
+            "VPC Block Public Access is bidirectional, which closes the new VPC's NAT gateways",
+            ", or ".join((*ways, "take an existing network that is excluded from it")),
+        )
+
+
+def _closed(aws: Aws) -> Mapping[str, Any] | None:
+    """Return how the account closes its internet gateways; None where NAT gateways stay open.
+
+    VPC user guide, security-vpc-bpa-basics: `block-ingress` leaves them open.
+    """
+    answer = aws.require("ec2:DescribeVpcBlockPublicAccessOptions")
+    access: Mapping[str, Any] = answer["VpcBlockPublicAccessOptions"]
+    closed = access.get("InternetGatewayBlockMode") == "block-bidirectional"
+    return access if closed else None
 
 
 def zones(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
@@ -429,6 +463,7 @@ def subnets(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
         else:
             yield ok(f"{subnet} has {free} addresses free, {need} are needed")
         yield from _way_out(aws, network.vpc_id, subnet)
+    yield from _opened(aws, network)
 
 
 def _addresses(cluster: AwsCluster, zone: str) -> int:
@@ -454,24 +489,82 @@ def _resolves(aws: Aws, vpc: str) -> Iterator[Finding]:
                 f"{vpc} has {attribute} off: no node finds the API server",
                 f"aws ec2 modify-vpc-attribute --vpc-id {vpc} --{option}",
             )
+    yield from _name_servers(aws, vpc)
 
 
-def _way_out(aws: Aws, vpc: str, subnet: str) -> Iterator[Finding]:
+def _name_servers(aws: Aws, vpc: str) -> Iterator[Finding]:
+    """Find name servers that may not know the names of EKS, FSx and EFS, which are the VPC's own.
+
+    EKS user guide, cluster-endpoint: AmazonProvidedDNS must be among them. Those that forward to it
+    do as well, which no API tells.
+    """
+    [there] = aws.require("ec2:DescribeVpcs", VpcIds=[vpc])["Vpcs"]
+    # Without DHCP options the id is `default` (EC2 API reference, AssociateDhcpOptions).
+    answer = aws.ask("ec2:DescribeDhcpOptions", DhcpOptionsIds=[there["DhcpOptionsId"]]) or {}
+    servers = [
+        value["Value"]
+        for options in answer.get("DhcpOptions", ())
+        for row in options["DhcpConfigurations"]
+        if row["Key"] == "domain-name-servers"
+        for value in row["Values"]
+    ]
+    own = {*_RESOLVER, str(ipaddress.ip_network(there["CidrBlock"])[2])}
+    if not own & set(servers):
+        yield unknown(
+            f"{vpc}: its DHCP options name {', '.join(servers) or 'no name server'} and not "
+            "AmazonProvidedDNS: nodes find API server and file systems only if that asks the VPC's "
+            "own resolver",
+            "have AmazonProvidedDNS among the name servers of the VPC's DHCP options, or have them "
+            "forward the names of EKS, FSx and EFS to it",
+        )
+
+
+def _default_routes(aws: Aws, vpc: str, subnet: str) -> list[Mapping[str, Any]]:
     call = "ec2:DescribeRouteTables"
     tables = _filtered(aws, call, "association.subnet-id", [subnet])
     if not tables:
         # A subnet without a table of its own has the VPC's.
         ours = _filtered(aws, call, "vpc-id", [vpc])
         tables = [t for t in ours if any(a.get("Main") for a in t.get("Associations", ()))]
-    routes = [route for table in tables for route in table.get("Routes", ())]
-    if not any(
-        route.get("DestinationCidrBlock") == "0.0.0.0/0" and route.get("State") == "active"
-        for route in routes
-    ):
+    return [
+        route
+        for table in tables
+        for route in table.get("Routes", ())
+        if route.get("DestinationCidrBlock") == "0.0.0.0/0" and route.get("State") == "active"
+    ]
+
+
+def _way_out(aws: Aws, vpc: str, subnet: str) -> Iterator[Finding]:
+    if not _default_routes(aws, vpc, subnet):
         yield failed(
             f"{subnet} has no active route to 0.0.0.0/0: nodes reach no registry",
             "add a route to a NAT or transit gateway",
         )
+
+
+def _opened(aws: Aws, network: ExistingNetwork) -> Iterator[Finding]:
+    """Find gateways that VPC Block Public Access closes."""
+    out = any(
+        route.get("NatGatewayId") or str(route.get("GatewayId", "")).startswith("igw-")
+        for subnet in network.private_subnets.values()
+        for route in _default_routes(aws, network.vpc_id, subnet)
+    )
+    if not out or _closed(aws) is None:
+        return
+    rows = aws.require("ec2:DescribeVpcBlockPublicAccessExclusions")
+    excluded = [
+        row["ResourceArn"].rpartition(":")[2]
+        for row in rows["VpcBlockPublicAccessExclusions"]
+        if row["State"] in ("create-complete", "update-complete")
+    ]
+    if f"vpc/{network.vpc_id}" in excluded:
+        return
+    text = f"VPC Block Public Access is bidirectional, and {network.vpc_id} is not excluded from it"
+    remedy = f"{_EXCLUDE} {network.vpc_id}"
+    if any(row.startswith("subnet/") for row in excluded):
+        yield unknown(f"{text}: whether its gateways' subnets are was not looked at", remedy)
+    else:
+        yield failed(f"{text}: nodes reach no registry", remedy)
 
 
 def gateway(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
@@ -516,7 +609,8 @@ def image(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
         else:
             yield failed(
                 f"{ami}, the image {kind} {cpu} of {minor}, is not to be seen in this account",
-                "have `amazon` among the image providers of the account's Allowed AMIs",
+                "have `amazon` among the image providers of the account's Allowed AMIs, or the id "
+                f"of the account that owns EKS' images ({facts.EKS_REGISTRY} in most regions)",
             )
 
 
@@ -728,6 +822,77 @@ def secrets(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
             yield ok(f"{cache.registry}: its secret is there")
 
 
+def endpoints(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
+    """Look for the interface endpoints in each zone: a service need not have them in all."""
+    network, region = cluster.platform.network, cluster.platform.region
+    if not isinstance(network, NewNetwork) or not network.interface_endpoints:
+        return
+    wanted = facts.endpoint_services(region)
+    answer = aws.require(
+        "ec2:DescribeVpcEndpointServices", Filters=[{"Name": "service-name", "Values": wanted}]
+    )
+    offered = {
+        (service["ServiceName"], zone)
+        for service in answer["ServiceDetails"]
+        for zone in service["AvailabilityZones"]
+    }
+    lacks = [
+        f"{name} in {zone}"
+        for name in wanted
+        for zone in network.availability_zones
+        if (name, zone) not in offered
+    ]
+    if lacks:
+        yield failed(f"there is no interface endpoint of {', '.join(lacks)}")
+    else:
+        yield ok(f"{len(wanted)} services have interface endpoints in every zone")
+
+
+def volumes(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
+    """Look whether nodes may start with the key by which the account encrypts EBS volumes."""
+    default = aws.require("ec2:GetEbsDefaultKmsKeyId")["KmsKeyId"]
+    if default.endswith("alias/aws/ebs"):
+        yield ok("EBS encrypts volumes with AWS' own key")
+        return
+    key = aws.require("kms:DescribeKey", KeyId=default)["KeyMetadata"]
+    arn, region = key["Arn"], cluster.platform.region
+    role = (
+        f"arn:{facts.partition(region)}:iam::{cluster.platform.account}:role/aws-service-role/"
+        f"autoscaling.amazonaws.com/{_AUTO_SCALING}"
+    )
+    if key["KeyState"] != "Enabled":
+        yield failed(
+            f"{arn}, which encrypts EBS volumes by default, is {key['KeyState']}",
+            "enable it, or give the account another: `aws ec2 reset-ebs-default-kms-key-id`",
+        )
+    elif key["KeyManager"] == "AWS" or _usable_by(aws, arn, role):
+        yield ok(f"{_AUTO_SCALING} may use {arn}, which encrypts EBS volumes by default")
+    else:
+        yield failed(
+            f"{arn} encrypts EBS volumes by default, and neither its policy nor a grant lets "
+            f"{_AUTO_SCALING} use it: instances end as soon as they start",
+            f"aws kms create-grant --key-id {arn} --grantee-principal {role} --operations "
+            f"{' '.join(_VOLUME_RIGHTS)}",
+        )
+
+
+def _usable_by(aws: Aws, key: str, role: str) -> bool:
+    """Return whether a key's policy or a grant names a role, or the policy names everybody.
+
+    The account itself is not enough: a service-linked role has no policy that passes it on.
+    """
+    policy = aws.require("kms:GetKeyPolicy", KeyId=key, PolicyName="default")["Policy"]
+    statements = json.loads(policy)["Statement"]
+    for statement in statements if isinstance(statements, list) else [statements]:
+        principal = statement.get("Principal")
+        named = principal.get("AWS", ()) if isinstance(principal, dict) else principal
+        names = [named] if isinstance(named, str) else named or ()
+        if statement["Effect"] == "Allow" and {role, "*"} & set(names):
+            return True
+    grants = aws.require("kms:ListGrants", KeyId=key)["Grants"]
+    return any(grant.get("GranteePrincipal") == role for grant in grants)
+
+
 ASKER = Asker(
     opened=opened,
     checks={
@@ -746,5 +911,7 @@ ASKER = Asker(
         "principals": principals,
         "buckets": buckets,
         "secrets": secrets,
+        "endpoints": endpoints,
+        "volumes": volumes,
     },
 )

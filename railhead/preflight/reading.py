@@ -102,6 +102,10 @@ class Aws:
         method = xform_name(operation)
         try:
             client = self._client(service)
+            # An account may hide what AWS' services manage, such as interfaces, which count to
+            # quotas all the same (EC2 API reference, ModifyManagedResourceVisibility).
+            if "IncludeManagedResources" in _fields(client, operation):
+                parameters = {"IncludeManagedResources": True, **parameters}
             if client.can_paginate(method):
                 pages = client.get_paginator(method).paginate(**parameters)
                 answer: dict[str, Any] = pages.build_full_result()
@@ -138,6 +142,12 @@ class Aws:
                     ),
                 )
             return self._clients[service]
+
+
+def _fields(client: Any, operation: str) -> Mapping[str, Any]:
+    """Return the parameters that the installed botocore knows of an operation."""
+    shape = client.meta.service_model.operation_model(operation).input_shape
+    return shape.members if shape else {}
 
 
 def _aws_error(call: str, response: Mapping[str, Any]) -> RailheadError | None:

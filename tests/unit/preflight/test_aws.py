@@ -62,8 +62,28 @@ WINDOW = {
 }
 
 
-def public_access(mode: str) -> Raw:
-    return {"VpcBlockPublicAccessOptions": {"InternetGatewayBlockMode": mode}}
+def public_access(mode: str, **more: str) -> Raw:
+    return {"VpcBlockPublicAccessOptions": {"InternetGatewayBlockMode": mode, **more}}
+
+
+def closed() -> None:
+    ANSWERS["public access"] = public_access("block-bidirectional")
+
+
+def excluded(*resources: str, state: str = "create-complete") -> None:
+    arn = f"arn:aws:ec2:{REGION}:{ACCOUNT}:"
+    rows = [{"ResourceArn": arn + resource, "State": state} for resource in resources]
+    ANSWERS["exclusions"] = {"VpcBlockPublicAccessExclusions": rows}
+
+
+def endpoint_services(zones: str) -> Raw:
+    places = [f"{REGION}{zone}" for zone in zones]
+    return {
+        "ServiceDetails": [
+            {"ServiceName": name, "AvailabilityZones": places}
+            for name in facts.endpoint_services(REGION)
+        ]
+    }
 
 
 def good() -> Raw:
@@ -80,6 +100,9 @@ def good() -> Raw:
         "image": IDS.get("image"),
         "placement groups": {"PlacementGroups": []},
         "public access": public_access("block-ingress"),
+        "endpoint services": endpoint_services("abc"),
+        "volume key": {"KmsKeyId": f"arn:aws:kms:{REGION}:{ACCOUNT}:alias/aws/ebs"},
+        "exclusions": {"VpcBlockPublicAccessExclusions": []},
         "cluster versions": {
             "clusterVersions": [{"clusterVersion": "1.35", "versionStatus": "STANDARD_SUPPORT"}]
         },
@@ -157,6 +180,12 @@ def world() -> Iterator[World]:
         ec2.create_route(
             RouteTableId=IDS["table"], DestinationCidrBlock="0.0.0.0/0", GatewayId=gateway
         )
+        options = ec2.create_dhcp_options(
+            DhcpConfigurations=[
+                {"Key": "domain-name-servers", "Values": ["10.9.0.2", "AmazonProvidedDNS"]}
+            ]
+        )["DhcpOptions"]["DhcpOptionsId"]
+        ec2.associate_dhcp_options(DhcpOptionsId=options, VpcId=vpc)
         IDS["image"] = ec2.register_image(Name="amazon-eks-node")["ImageId"]
         for at, zone in enumerate("ab"):
             IDS[zone] = ec2.create_subnet(
@@ -290,6 +319,16 @@ def efs_token(world: World) -> None:
     world.client("efs").create_file_system(CreationToken="p5-prod-shared")
 
 
+def own_key(world: World, *, enabled: bool = True, **policy: Any) -> str:
+    """Have the account encrypt volumes with a key of its own, whose policy is KMS' default."""
+    kms = world.client("kms")
+    key: str = kms.create_key(**policy)["KeyMetadata"]["Arn"]
+    if not enabled:
+        kms.disable_key(KeyId=key)
+    ANSWERS["volume key"] = {"KmsKeyId": key}
+    return key
+
+
 def gone(world: World) -> None:
     world.client("iam").delete_role(RoleName="ml-researchers")
 
@@ -341,7 +380,7 @@ CASES = [
     Case(
         "networks",
         "bidirectional, which closes the new VPC",
-        answers=lambda: ANSWERS.update({"public access": public_access("block-bidirectional")}),
+        answers=closed,
     ),
     Case(
         "zones",
@@ -401,6 +440,7 @@ CASES = [
         edit=lambda raw: raw["platform"]["network"].update(vpc_id="vpc-0123456789abcdef0"),
     ),
     Case("subnets", "enableDnsHostnames off: no node finds", stack=BLOCK, change=no_names),
+    Case("subnets", "is not excluded from it: nodes reach no", stack=BLOCK, answers=closed),
     Case("subnets", "no active route to 0.0.0.0/0", stack=BLOCK, change=no_route),
     Case(
         "gateway",
@@ -443,6 +483,17 @@ CASES = [
     ),
     Case("buckets", "there is no bucket acme-none", edit=lambda raw: _bucket(raw, "acme-none")),
     Case("secrets", "docker.io: there is no secret", edit=cached),
+    Case(
+        "endpoints",
+        "no interface endpoint of com.amazonaws.us-east-2.ec2 in us-east-2c, com",
+        answers=lambda: ANSWERS.update({"endpoint services": endpoint_services("ab")}),
+    ),
+    Case("volumes", "lets AWSServiceRoleForAutoScaling use it: instances end", change=own_key),
+    Case(
+        "volumes",
+        "which encrypts EBS volumes by default, is Disabled",
+        change=lambda world: own_key(world, enabled=False),
+    ),
     Case("principals", "role/ml-researchers does not exist", change=gone),
     Case(
         "principals",
@@ -521,6 +572,99 @@ def test_interfaces_of_other_zones_take_no_room(
     monkeypatch.setattr(reader, "require", answer)
     [*_, finding] = checks.networks(reader, cluster(fitted(section(PROD))))
     assert finding.passed, finding.text
+
+
+@pytest.mark.parametrize(
+    ("exclusion", "state", "passed"),
+    [
+        ("vpc", "create-complete", []),
+        ("vpc", "delete-complete", [False]),
+        ("subnet", "create-complete", [None]),
+    ],
+)
+def test_vpc_that_is_excluded_stays_open(
+    reader: Aws, exclusion: str, state: str, passed: list[bool | None]
+) -> None:
+    """VPC user guide, security-vpc-bpa: an exclusion is of a VPC or of a subnet."""
+    closed()
+    names = {"vpc": f"vpc/{IDS['vpc']}", "subnet": "subnet/subnet-0123456789abcdef0"}
+    excluded(names[exclusion], state=state)
+    findings = checks.subnets(reader, cluster(fitted(section(BLOCK))))
+    assert [f.passed for f in findings if f.passed is not True] == passed
+
+
+@pytest.mark.parametrize("allowed", ["allowed", "not-allowed"])
+def test_new_vpc_is_excluded_where_that_is_allowed(reader: Aws, allowed: str) -> None:
+    """An organization's policy may forbid exclusions (EC2 API, VpcBlockPublicAccessOptions)."""
+    access = public_access("block-bidirectional", ExclusionsAllowed=allowed)
+    ANSWERS["public access"] = access
+    [*_, finding] = checks.networks(reader, cluster(fitted(section(PROD))))
+    assert finding.passed is False
+    assert ("create-vpc-block-public-access-exclusion" in finding.remedy) is (allowed == "allowed")
+
+
+@pytest.mark.parametrize(
+    ("servers", "passed"),
+    [
+        (["AmazonProvidedDNS"], []),
+        (["10.0.0.2"], []),
+        (["169.254.169.253", "10.9.0.2"], []),
+        (["10.9.0.2", "10.9.1.2"], [None]),
+        ([], [None]),
+    ],
+)
+def test_name_servers_of_others_are_doubted(
+    reader: Aws, monkeypatch: pytest.MonkeyPatch, servers: list[str], passed: list[None]
+) -> None:
+    """EKS user guide, cluster-endpoint; 10.0.0.2 is the VPC's own resolver."""
+    ask = reader.ask
+    values = [{"Value": server} for server in servers]
+    row = {"Key": "domain-name-servers", "Values": values}
+    there = {"DhcpOptions": [{"DhcpConfigurations": [row]}]} if servers else None
+
+    def answer(call: str, **asked: Any) -> Any:
+        return there if call == "ec2:DescribeDhcpOptions" else ask(call, **asked)
+
+    monkeypatch.setattr(reader, "ask", answer)
+    findings = checks.subnets(reader, cluster(fitted(section(BLOCK))))
+    assert [f.passed for f in findings if f.passed is not True] == passed
+
+
+_SCALER = (
+    f"arn:aws:iam::{ACCOUNT}:role/aws-service-role/autoscaling.amazonaws.com/"
+    "AWSServiceRoleForAutoScaling"
+)
+
+
+@pytest.mark.parametrize("principal", ["*", {"AWS": "*"}, {"AWS": ["arn:aws:x", _SCALER]}, None])
+def test_key_of_volumes_by_its_policy_or_a_grant(
+    world: World, reader: Aws, principal: object
+) -> None:
+    """Auto Scaling user guide, key-policy-requirements-EBS-encryption: both ways are shown."""
+    allowed = {"Effect": "Allow", "Principal": principal, "Action": "kms:*", "Resource": "*"}
+    policy = {"Policy": json.dumps({"Statement": [allowed]})} if principal else {}
+    key = own_key(world, **policy)
+    if not principal:
+        world.client("kms").create_grant(
+            KeyId=key, GranteePrincipal=_SCALER, Operations=["Decrypt", "CreateGrant"]
+        )
+    [finding] = checks.volumes(reader, cluster(fitted(section(PROD))))
+    assert finding.passed, finding.text
+
+
+def test_interfaces_that_are_hidden_are_asked_for(reader: Aws) -> None:
+    """An account may hide what AWS' services manage (EC2 API, ModifyManagedResourceVisibility)."""
+    asked: dict[str, Any] = {}
+
+    def heard(params: Raw, model: Any, **_: Any) -> None:
+        asked[model.name] = params["body"].get("IncludeManagedResources")
+
+    events = reader._client("ec2").meta.events
+    events.register("before-call.ec2", heard)
+    list(checks.networks(reader, cluster(fitted(section(PROD)))))
+    events.unregister("before-call.ec2", heard)
+    assert asked["DescribeNetworkInterfaces"] == "true"
+    assert asked["DescribeVpcs"] is None
 
 
 #: Row -> the calls that its checks made.

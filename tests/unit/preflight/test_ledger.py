@@ -176,7 +176,12 @@ def test_what_a_proxy_answers_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> N
     def page(*_: object, **__: object) -> None:
         raise ResponseParserError("Unable to parse response")
 
-    client = SimpleNamespace(can_paginate=lambda _: False, get_caller_identity=page)
+    model = SimpleNamespace(operation_model=lambda _: SimpleNamespace(input_shape=None))
+    client = SimpleNamespace(
+        can_paginate=lambda _: False,
+        get_caller_identity=page,
+        meta=SimpleNamespace(service_model=model),
+    )
     asker = reading.Aws("us-east-2")
     monkeypatch.setattr(asker, "_client", lambda _: client)
     with pytest.raises(reading.UnaskedError, match="no answer"):
