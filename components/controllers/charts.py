@@ -21,6 +21,9 @@ from railhead.catalog.versions import Controller, HttpChart, ModuleChart, OciCha
 # Image pulls and certificate rotation included; Helm's own 300 s is short on a slow machine.
 RELEASE_SECONDS = 600
 WEBHOOK_SECONDS = 120
+# Operators keep every node of the cluster in memory: 141 took one of controller-runtime to 156 MiB,
+# and beyond its limit it restarted for ever (maintenance-operator #225). A limit reserves nothing.
+OPERATOR_LIMITS = {"limits": {"memory": "2Gi"}}
 
 
 @dataclass(frozen=True, kw_only=True)

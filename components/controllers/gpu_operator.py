@@ -96,7 +96,11 @@ def values(args: GpuOperatorArgs) -> dict[str, Any]:
             "rollingUpdate": {"maxUnavailable": MAX_UNAVAILABLE},
         },
         # The chart's own hook brings new CRDs, and its own takes them away.
-        "operator": {"upgradeCRD": True, "cleanupCRD": True},
+        "operator": {
+            "upgradeCRD": True,
+            "cleanupCRD": True,
+            "resources": charts.OPERATOR_LIMITS,
+        },
         "driver": driver,
         "toolkit": _toolkit(args),
         **(

@@ -69,6 +69,8 @@ def values(args: NetworkOperatorArgs) -> dict[str, Any]:
             "deployNodeFeatureRules": True,
         },
         "sriovNetworkOperator": {"enabled": False},
+        # The chart's own is 128Mi (v26.4.1, values.yaml).
+        "operator": {"resources": charts.OPERATOR_LIMITS},
         "node-feature-discovery": {"worker": {"tolerations": _copied(args)}},
     }
     return _with_paths(common | dict(args.values), args.paths)

@@ -16,7 +16,7 @@ import pytest
 
 from railhead.base.errors import InputError
 from railhead.components import arguments
-from railhead.components.controllers import gpu_operator
+from railhead.components.controllers import charts, gpu_operator
 from railhead.components.fabric import gke as gke_fabric
 from railhead.components.fabric import network_operator, rails, sriov
 from railhead.components.fabric.fabric import gpu_operator_args
@@ -308,8 +308,13 @@ class TestDistributions:
         gpus, nics = self.values("kubeadm")
         assert gpus["toolkit"] == {"enabled": True}
         assert "hostPaths" not in gpus
-        assert "operator" not in nics
+        assert not {"cniBinDirectory", "cniNetworkDirectory"} & nics["operator"].keys()
         assert "cniBinPath" not in nics["sriov-network-operator"]["operator"]
+
+    def test_operators_hold_all_nodes_in_memory(self) -> None:
+        """141 nodes took one to 156 MiB, and 128 are the network operator's chart's own limit."""
+        for values in self.values("kubeadm"):
+            assert values["operator"]["resources"]["limits"] == {"memory": "2Gi"}
 
     @pytest.mark.parametrize("distribution", ["rke2", "k3s"])
     def test_containerd_is_where_the_distribution_has_it(self, distribution: str) -> None:
@@ -321,6 +326,7 @@ class TestDistributions:
     def test_networks_are_written_where_containerd_looks(self) -> None:
         _, nics = self.values("k3s")
         assert nics["operator"] == {
+            "resources": charts.OPERATOR_LIMITS,
             "cniBinDirectory": "/var/lib/rancher/k3s/data/cni",
             "cniNetworkDirectory": "/var/lib/rancher/k3s/agent/etc/cni/net.d",
         }
