@@ -262,9 +262,6 @@ class Network(pulumi.ComponentResource):
     def _endpoints(
         self, private: Mapping[str, ec2.Subnet], tables: Mapping[str, ec2.RouteTable]
     ) -> list[pulumi.Resource]:
-        prefix = f"com.amazonaws.{self._args.region}"
-        if self._args.region.startswith("cn-"):
-            prefix = f"cn.{prefix}"
         made: list[pulumi.Resource] = [
             ec2.VpcEndpoint(
                 f"{self._name}-{service}",
@@ -299,7 +296,7 @@ class Network(pulumi.ComponentResource):
             ec2.VpcEndpoint(
                 f"{self._name}-{service.replace('.', '-')}",
                 vpc_id=self._vpc.id,
-                service_name=f"{prefix}.{service}",
+                service_name=name,
                 vpc_endpoint_type="Interface",
                 private_dns_enabled=True,
                 security_group_ids=[group.id],
@@ -307,7 +304,11 @@ class Network(pulumi.ComponentResource):
                 tags={"Name": f"{self._args.cluster}-{service}"},
                 opts=self._inside,
             )
-            for service in catalogue.INTERFACE_ENDPOINTS
+            for service, name in zip(
+                catalogue.INTERFACE_ENDPOINTS,
+                catalogue.endpoint_services(self._args.region),
+                strict=True,
+            )
         ]
         return made
 

@@ -383,6 +383,16 @@ UPSTREAMS: Mapping[str, tuple[str, bool]] = MappingProxyType(
 )
 
 
+def endpoint_services(region: str) -> list[str]:
+    """Return the names of the services that a network has interface endpoints of.
+
+    >>> endpoint_services("cn-north-1")[0], endpoint_services("us-east-2")[0]
+    ('cn.com.amazonaws.cn-north-1.ec2', 'com.amazonaws.us-east-2.ec2')
+    """
+    prefix = "cn.com.amazonaws" if region.startswith("cn-") else "com.amazonaws"
+    return [f"{prefix}.{region}.{service}" for service in INTERFACE_ENDPOINTS]
+
+
 def ecr(account: str, region: str) -> str:
     """Return the host of an account's own registry.
 

@@ -322,11 +322,11 @@ def efs_token(world: World) -> None:
 def own_key(world: World, *, enabled: bool = True, **policy: Any) -> str:
     """Have the account encrypt volumes with a key of its own, whose policy is KMS' default."""
     kms = world.client("kms")
-    key: str = kms.create_key(**policy)["KeyMetadata"]["Arn"]
+    made = kms.create_key(**policy)["KeyMetadata"]
     if not enabled:
-        kms.disable_key(KeyId=key)
-    ANSWERS["volume key"] = {"KmsKeyId": key}
-    return key
+        kms.disable_key(KeyId=made["KeyId"])
+    ANSWERS["volume key"] = {"KmsKeyId": made["Arn"]}
+    return str(made["KeyId"])
 
 
 def gone(world: World) -> None:
