@@ -448,6 +448,14 @@ def _gpu_operator(cluster: Cluster) -> Iterator[Problem]:
             f"{own.driver_version!r} is of the operator's container, and the driver is the nodes' "
             "own: leave it out, or write `driver: operator`",
         )
+    if own is not None and own.driver == "host" and own.gdrcopy:
+        # gpu-operator v26.7.0: its installer is a container of the driver's DaemonSet alone, and
+        # the device plugin's entrypoint asks lsmod (assets/state-device-plugin).
+        yield (
+            "gpu_operator.gdrcopy",
+            "the operator brings gdrdrv with its own driver only; where the nodes' image loads it, "
+            "as EKS' do since August 2026, pods get it without this: remove it",
+        )
 
 
 def _shared_gpus(cluster: Cluster) -> Iterator[Problem]:

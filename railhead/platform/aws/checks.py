@@ -937,13 +937,6 @@ def _gpu_operator(cluster: AwsCluster) -> Iterator[Problem]:
         return
     for part in ("driver", "toolkit"):
         yield from told(_second, part, operator)
-    if operator.gdrcopy:
-        # gpu-operator v26.7.0: its installer is a container of the driver's DaemonSet alone.
-        yield (
-            "gpu_operator.gdrcopy",
-            "the operator brings gdrdrv with its own driver only, and EKS' images have it since "
-            "August 2026; remove it",
-        )
 
 
 def _second(part: str, operator: GpuOperatorConfig) -> Iterator[Problem]:

@@ -358,8 +358,8 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
     (
         PROD,
         put("gpu_operator", "gdrcopy", value=True),
-        "gpu_operator.gdrcopy: the operator brings gdrdrv with its own driver only, and EKS' "
-        "images have it since August 2026; remove it",
+        "gpu_operator.gdrcopy: the operator brings gdrdrv with its own driver only; where the "
+        "nodes' image loads it, as EKS' do since August 2026, pods get it without this: remove it",
     ),
     # Labels and taints
     (

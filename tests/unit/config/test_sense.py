@@ -514,6 +514,12 @@ REFUSED: list[tuple[str, Edit, str, str]] = [
         "the nodes' own",
     ),
     (
+        "onprem-ib-sriov",
+        put("gpu_operator.gdrcopy", True),
+        "gpu_operator.gdrcopy",
+        "pods get it without this",
+    ),
+    (
         "onprem-roce-shared",
         put("teams[1].shares[0].quota", {"nvidia.com/gpu": "2500m"}),
         "teams[1].shares[0].quota.nvidia.com/gpu",
