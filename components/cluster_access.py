@@ -84,6 +84,10 @@ def provider(
         # What another client has written into a field of ours is taken back by `up --refresh`;
         # otherwise the API server refuses the apply as a conflict (docs/drift.md).
         enable_patch_force=True,
+        # By default a ConfigMap whose data changes is deleted and recreated (pulumi-kubernetes
+        # 4.34.2, `forceNewProperties`): no pod that mounts it starts in between, or after an `up`
+        # that ends there. Running pods get the new files either way: kubelet reads it by name.
+        enable_config_map_mutable=True,
         upsert_existing_objects=adopt or None,
         # Whatever goes into the cluster has the provider, and so waits for these.
         opts=pulumi.ResourceOptions.merge(

@@ -40,7 +40,7 @@ class JobOwners(pulumi.ComponentResource):
         for namespace in args.namespaces:
             kubernetes.core.v1.ConfigMap(
                 f"{name}-{namespace}",
-                # Without data, whose change would replace it below running jobs.
+                # Without data: there is nothing to change below running jobs.
                 metadata={
                     "name": JOBS_OWNER,
                     "namespace": namespace,

@@ -95,6 +95,36 @@ def test_life_of_objects(stack: Stack) -> None:
     assert stack.get("/api/v1/namespaces/NS") is None
 
 
+def test_a_clusters_config_map_is_updated_in_place(stack: Stack) -> None:
+    """Pods that start during an upgrade find the programs: nothing is deleted."""
+    stack.program(
+        """
+        from railhead.components.cluster_access import ClusterAccess, provider
+
+        access = ClusterAccess(
+            kubeconfig=os.environ["TEST_KUBECONFIG"], context=None, identity="test"
+        )
+        of_stack = ResourceOptions(provider=provider("of-stack", access, ResourceOptions()))
+        ns = k8s.core.v1.Namespace("ns", metadata={"name": NS}, opts=of_stack)
+        k8s.core.v1.ConfigMap(
+            "programs", metadata={"name": "named", "namespace": NS},
+            data={config.require("file"): "new", "common": config.require("file")},
+            opts=ResourceOptions.merge(of_stack, ResourceOptions(depends_on=[ns])),
+        )
+        """
+    )
+    stack.set("file", "first.py")
+    stack.up().ok()
+    before = stack.get(f"{CONFIG_MAP}/named")
+    stack.set("file", "second.py")
+    assert "1 updated" in stack.up().ok().text
+    after = stack.get(f"{CONFIG_MAP}/named")
+    assert before is not None
+    assert after is not None
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert after["data"] == {"second.py": "new", "common": "second.py"}
+
+
 def test_update_rename_and_replacement(stack: Stack) -> None:
     """In-place updates, replacement by name, and delete-before-replace under an explicit name."""
     body = """
