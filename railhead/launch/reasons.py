@@ -382,10 +382,23 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
         "the {kind} {name} does not exist in its namespace",
         "correct `secrets`, or ask a lead of the namespace to create it",
     ),
+    # csi-driver-nfs v4.13.4, pkg/nfs/nodeserver.go; its issue #1271: mounts that hung stay behind.
+    (
+        r"FailedMount: .*mount volume \S+ to \S+ timeout after \d+s.*",
+        "its machine's NFS mounts hang, and go on hanging when the server is back",
+        f"{_PLATFORM} to delete the machine's pod of csi-nfs-node: the next one mounts again",
+    ),
     (
         r"(?:FailedMount|FailedAttachVolume): (?P<why>.*)",
         "its machine cannot mount a volume: {why}",
         "`railhead storage` tests claims; `avoid` the machine if others can mount it",
+    ),
+    # Multus v4.3.0, pkg/multus/multus.go: its token on the node has expired (gate/proofs/token.py).
+    (
+        r"FailedCreatePodSandBox: .*Multus: .*\bUnauthorized\b.*",
+        "Multus on its machine has a token that expired",
+        f"{_PLATFORM} to restart its DaemonSet, and to make pods' tokens last "
+        "(docs/existing-clusters.md)",
     ),
     (
         r"(?:FailedCreatePodSandBox|NetworkNotReady): (?P<why>.*)",
