@@ -331,6 +331,24 @@ def test_rights_hold_what_calls_ask_beside_their_own() -> None:
         assert f"servicenetworking.services.{right}" in data("gcp.rights")["service-access"]
 
 
+def test_rights_hold_what_edits_call() -> None:
+    """A tag that goes, another group of researchers, a zone that is appended."""
+    for part, rights in data("aws.rights").items():
+        for right in rights:
+            service, _, call = right.partition(":")
+            takes = {"CreateTags": "DeleteTags", "CreateOrUpdateTags": "DeleteTags"}.get(call)
+            if takes or call.startswith("Tag"):
+                assert f"{service}:{takes or f'Un{call[0].lower()}{call[1:]}'}" in rights, part
+    prod = config.load(REPO / "stacks/Pulumi.aws-p5-prod.yaml")
+    assert isinstance(prod, AwsCluster)
+    # terraform-provider-aws: access_entry.go, vpc_endpoint.go, transitgateway_vpc_attachment.go.
+    assert {
+        "eks:UpdateAccessEntry",
+        "ec2:ModifyVpcEndpoint",
+        "ec2:ModifyTransitGatewayVpcAttachment",
+    } <= set(aws.rights(prod))
+
+
 @pytest.mark.parametrize("name", ["aws.rights", "gcp.rights"])
 def test_rights_are_sorted_and_said_once(name: str) -> None:
     for part, rights in data(name).items():
