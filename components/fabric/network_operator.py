@@ -118,6 +118,16 @@ def image(images: Mapping[str, Image], part: str) -> dict[str, Any]:
     return {"image": name, "repository": repository, "version": image.tag}
 
 
+def _probe(delay: int, *, failures: int) -> dict[str, int]:
+    """Return a probe of the driver's container, in seconds, that bears failures in a row."""
+    return {
+        "initialDelaySeconds": delay,
+        "periodSeconds": 30,
+        "timeoutSeconds": 30,
+        "failureThreshold": failures,
+    }
+
+
 def _ofed(config: OfedConfig, args: NetworkOperatorArgs) -> dict[str, Any]:
     driver = image(args.images, "doca-driver")
     if config.version is not None:
@@ -146,8 +156,13 @@ def _ofed(config: OfedConfig, args: NetworkOperatorArgs) -> dict[str, Any]:
         },
         "terminationGracePeriodSeconds": 300,
         "startupProbe": {"initialDelaySeconds": 10, "periodSeconds": 20},
-        "livenessProbe": {"initialDelaySeconds": 30, "periodSeconds": 30},
-        "readinessProbe": {"initialDelaySeconds": 10, "periodSeconds": 30},
+        # By default one look at lsmod that takes 10 s, as on a busy node, ends the container, which
+        # puts the host's driver back below every job; and one takes the device plugins off the node
+        # (network-operator v26.4.1, pkg/state/state_ofed.go and controllers/mofed_wait_labels.go;
+        # its #952 and #1651; doca-driver-build, entrypoint.sh: termination_handler). That a driver
+        # is gone the gate sees at once.
+        "livenessProbe": _probe(30, failures=120),
+        "readinessProbe": _probe(10, failures=10),
     }
 
 

@@ -110,6 +110,13 @@ class TestDrivers:
         }
         assert upgrade["drain"]["force"] is False
 
+    def test_a_slow_look_at_a_driver_ends_no_jobs(self) -> None:
+        """The operator's default restarts the driver, or takes plugins away, after one of 10 s."""
+        ofed = policy(stack("sriov-roce-roce-existing"))["ofedDriver"]
+        for probe, minutes in (("livenessProbe", 60), ("readinessProbe", 5)):
+            assert ofed[probe]["timeoutSeconds"] == 30
+            assert ofed[probe]["failureThreshold"] * ofed[probe]["periodSeconds"] == 60 * minutes
+
     def test_ofed_container_gets_its_environment(self) -> None:
         spoilt = raw("sriov-roce-roce-existing")
         assert "env" not in policy(parse(spoilt, where="a case"))["ofedDriver"]
