@@ -693,7 +693,7 @@ def test_each_claim_has_a_volume_of_its_own() -> None:
         "driver": "gcsfuse.csi.storage.gke.io",
         "volumeHandle": "railhead-training-a3-ultra-datasets",
     }
-    assert bucket["mountOptions"] == ["implicit-dirs"]
+    assert bucket["mountOptions"] == ["implicit-dirs", "read_ahead_kb=1024"]
     nfs = recorded(MEGA).one("PersistentVolume", "training-checkpoints").inputs["spec"]
     assert nfs["csi"] == {
         "driver": "filestore.csi.storage.gke.io",
@@ -734,6 +734,7 @@ def test_bucket_reads_may_be_cached_on_local_ssds() -> None:
     bucket = variant(ULTRA, edit).one("PersistentVolume", "training-datasets").inputs["spec"]
     assert bucket["mountOptions"] == [
         "implicit-dirs",
+        "read_ahead_kb=1024",
         "file-cache:max-size-mb:2048000",
         "file-cache:cache-file-for-range-read:true",
         "file-cache:enable-parallel-downloads:true",
