@@ -380,12 +380,25 @@ class TestUserData:
         assert config["bootcmd"] == [["sysctl", "-w", "vm.nr_hugepages=5128"]]
         assert config["write_files"][0]["content"] == "vm.nr_hugepages=5128\n"
 
+    def test_no_image_gets_gpus_that_nobody_is_charged_for(self, prod: Recording) -> None:
+        """Those of CUDA say NVIDIA_VISIBLE_DEVICES=all, which the host's toolkit obeys at first."""
+        sent = named(prod, TEMPLATE, "h100-template").inputs["userData"]
+        [first, *_] = yaml.safe_load(self.parts(sent)["text/cloud-config"])["runcmd"]
+        assert first[:2] == ["nvidia-ctk", "config"]
+        assert "--in-place" in first, "else it prints what it would write"
+        assert "--set=accept-nvidia-visible-devices-envvar-when-unprivileged=false" in first
+        assert "--config-file=/etc/nvidia-container-runtime/config.toml" in first
+        operator = named(prod, "kubernetes:helm.sh/v3:Release", "gpu-operator-release").inputs
+        assert operator["values"]["toolkit"] == {"enabled": False}, "the host's is the one that is"
+        assert "cdi" not in operator["values"], "on by default, and what is allocated comes by it"
+
     def test_default_node_setup_has_no_user_data(self) -> None:
         assert user_data(NodeSetup()) is None
 
     def test_every_gpu_node_gets_all(self, prod: Recording, block: Recording) -> None:
         everything = NodeSetup(
             raid=True,
+            gpus_by_request=True,
             hugepages_2mib=catalogue.EFA_HUGEPAGES_2MIB,
             lock_memory=True,
             lustre_threads=True,

@@ -511,6 +511,18 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
             ),
         ),
     ),
+    "aws: an image takes GPUs that no queue is charged for": (
+        Plan(
+            stack=PROD,
+            spoil=sent(
+                part("h100-template"),
+                put("userData", value=user_data(NodeSetup(raid=True, lustre_efa=8))),
+            ),
+            judge=lambda r: (
+                test_aws.TestUserData().test_no_image_gets_gpus_that_nobody_is_charged_for(r)
+            ),
+        ),
+    ),
     "aws: Lustre with EFA stays on TCP": (
         Plan(
             stack=PROD,

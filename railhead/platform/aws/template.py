@@ -70,6 +70,7 @@ def node_setup(pool: AwsPool, lustre_efa_devices: int) -> NodeSetup:
     machine = MACHINES[pool.instance_type]
     return NodeSetup(
         raid=pool.local_storage == "raid0",
+        gpus_by_request=True,
         hugepages_2mib=pool.hugepages_2mib,
         # Whatever has EFA registers memory with it.
         lock_memory="efa" in machine.fabrics,

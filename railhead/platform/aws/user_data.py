@@ -19,6 +19,17 @@ _LUSTRE_OPTIONS_FILE = "/etc/modprobe.d/railhead-lustre.conf"
 # FSx user guide, performance-tips: of clients with more than 64 vCPUs, before the modules load.
 # AWS' own script for EFA clients writes the same.
 _LUSTRE_OPTIONS = "options ptlrpc ptlrpcd_per_cpt_max=32\noptions ksocklnd credits=2560\n"
+# Images of CUDA ask for all GPUs by a variable, and EKS' image runs every container by NVIDIA's
+# runtime (nodeadm, runtime_config_nvidia.go), which obeys by default. What Kubernetes allocates
+# comes by CDI (gpu-operator v26.7.0, transformDevicePluginCtrForCDI; the DRA driver); containers of
+# agents are privileged, and may ask as before (nvidia-container-toolkit v1.19.1, cuda_image.go).
+_GPUS_BY_REQUEST = [
+    "nvidia-ctk",
+    "config",
+    "--config-file=/etc/nvidia-container-runtime/config.toml",
+    "--set=accept-nvidia-visible-devices-envvar-when-unprivileged=false",
+    "--in-place",
+]
 _LUSTRE_SCRIPT = "/usr/local/sbin/railhead-lustre-efa"
 _LUSTRE_UNIT = "railhead-lustre-efa.service"
 # Seconds until a set-up that hangs lets the node join all the same.
@@ -77,6 +88,7 @@ class NodeSetup:
 
     Args:
         raid: the instance store's disks as one RAID 0, with the data of containers and pods on it.
+        gpus_by_request: whether a container has the GPUs that Kubernetes gave it, and no others.
         hugepages_2mib: huge pages of 2 MiB to set aside; 0 for none.
         lock_memory: whether containers may lock all their memory, as registering it with a NIC
             does. nodeadm's own runtime spec limits files alone, and memory is then whatever
@@ -88,6 +100,7 @@ class NodeSetup:
     """
 
     raid: bool = False
+    gpus_by_request: bool = False
     hugepages_2mib: int = 0
     lock_memory: bool = False
     lustre_threads: bool = False
@@ -117,6 +130,7 @@ def cloud_config(setup: NodeSetup) -> dict[str, Any]:
     all the same and would mount over TCP: the gate keeps jobs off it.
     """
     files: list[dict[str, str]] = []
+    commands = [_GPUS_BY_REQUEST] if setup.gpus_by_request else []
     results: dict[str, Any] = {}
     if setup.hugepages_2mib:
         setting = f"vm.nr_hugepages={setup.hugepages_2mib}"
@@ -127,11 +141,13 @@ def cloud_config(setup: NodeSetup) -> dict[str, Any]:
     if setup.lustre_efa:
         files.append(_file(_LUSTRE_SCRIPT, _LUSTRE, "0755"))
         files.append(_file(f"/etc/systemd/system/{_LUSTRE_UNIT}", _unit(setup), "0644"))
-        results["runcmd"] = [
+        commands += [
             ["systemctl", "daemon-reload"],
             ["systemctl", "enable", "--now", _LUSTRE_UNIT],
         ]
-    return {**results, "write_files": files} if files else {}
+    if commands:
+        results["runcmd"] = commands
+    return results | ({"write_files": files} if files else {})
 
 
 def _unit(setup: NodeSetup) -> str:
