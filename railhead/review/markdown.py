@@ -134,9 +134,14 @@ def _where(finding: Finding) -> str:
 
 
 def _details(findings: Sequence[Finding]) -> Iterator[str]:
-    """Yield each edit that keeps what is lost, once, and the way to allow the loss."""
+    """Yield the base's reason, each edit that keeps what is lost, once, and how to allow it."""
     shown: set[object] = set()
     for finding in findings:
+        why = (finding.place, finding.reason)
+        if finding.reason and why not in shown:
+            shown.add(why)
+            yield f"{_where(finding)} - the base says there: *{_cell(finding.reason)}*"
+            yield ""
         edit = (finding.place, finding.suggestion)
         if finding.suggestion and edit not in shown:
             shown.add(edit)

@@ -56,6 +56,7 @@ class Finding(Model):
         place: where the change is.
         suggestion: lines that would do what was meant, for the place.
         allow: what to write if it is meant.
+        reason: what the base's comments there say of the lines that change.
     """
 
     rule: str
@@ -68,6 +69,7 @@ class Finding(Model):
     place: Place | None = None
     suggestion: str = ""
     allow: str = ""
+    reason: str = ""
 
     @property
     def fingerprint(self) -> str:

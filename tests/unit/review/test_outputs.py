@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import tarfile
-from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -22,8 +20,9 @@ from railhead.review.model import Finding, Judges, Place, Pool, Review, StackRev
 from railhead.review.model import verdict as verdict_of
 from railhead.review.review import reaches_plans
 from railhead.review.side import Side
-from railhead.review.sources import Sources, sources
+from railhead.review.sources import sources
 from railhead.review.texts import pipelines, projects, requirements
+from tests.unit.review.pulled import git_in, laid, write
 
 FILE = "stacks/Pulumi.a.yaml"
 
@@ -165,53 +164,14 @@ def test_the_same_of_several_resources_is_one_row_and_one_edit() -> None:
     assert text.count("```suggestion") == 1
 
 
-def _git(folder: Path, *words: str) -> str:
-    done = subprocess.run(
-        ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@example.com", *words],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.strip()
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    root = tmp_path / "repository"
-    (root / "policies").mkdir(parents=True)
-    (root / "policies" / "exempt.py").write_text('"""A."""\n\nNAMES = ("a",)\n')
-    (root / "a.txt").write_text("1\n2\n3\n")
-    _git(tmp_path, "init", "-q", "-b", "main", str(root))
-    _git(root, "add", ".")
-    _git(root, "commit", "-q", "-m", "a")
-    return root
-
-
-def laid(repository: Path, base: str = "HEAD") -> Sources:
-    """Lay out the base of a pull request beside its repository."""
-    folder = repository.parent / "laid"
-    folder.mkdir()
-    return sources(repository, base, folder)
-
-
-def write(source: Sources, name: str, before: str | None, after: str) -> Sources:
-    """Write a file as base and head have it, and return the pull request that changes it."""
-    for top, text in ((source.base, before), (source.root, after)):
-        (top / name).parent.mkdir(parents=True, exist_ok=True)
-        (top / name).unlink(missing_ok=True)
-        if text is not None:
-            (top / name).write_text(text)
-    return replace(source)
-
-
 def test_base_is_where_the_pull_request_began(repository: Path) -> None:
-    _git(repository, "checkout", "-q", "-b", "change")
+    git_in(repository, "checkout", "-q", "-b", "change")
     (repository / "a.txt").write_text("1\ntwo\n3\n")
     (repository / "new.txt").write_text("new\n")
-    _git(repository, "checkout", "-q", "main")
+    git_in(repository, "checkout", "-q", "main")
     (repository / "policies" / "exempt.py").write_text('"""B."""\n\nNAMES = ()\n')
-    _git(repository, "commit", "-q", "-m", "b", "--", "policies")
-    _git(repository, "checkout", "-q", "change")
+    git_in(repository, "commit", "-q", "-m", "b", "--", "policies")
+    git_in(repository, "checkout", "-q", "change")
     source = laid(repository, "main")
     assert source.changed == ("a.txt", "new.txt")
     assert source.tip != source.fork
@@ -242,8 +202,8 @@ def test_code_beside_a_stacks_file_is_judged_as_code(
     for name, text in ((FILE, "a: 1\n"), ("components/a.py", "A = 1\n")):
         (repository / name).parent.mkdir(exist_ok=True)
         (repository / name).write_text(text)
-    _git(repository, "add", ".")
-    _git(repository, "commit", "-q", "-m", "b")
+    git_in(repository, "add", ".")
+    git_in(repository, "commit", "-q", "-m", "b")
     (repository / FILE).write_text("a: 2\n")
     (repository / "components/a.py").write_text("A = 2\n")
     source = laid(repository)
