@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import re
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -50,7 +52,7 @@ def judges(source: Sources, *, allowed: bool) -> Judges:
     changed = []
     for name in source.changed:
         what = next((what for pattern, what in JUDGES if fnmatchcase(name, pattern)), "")
-        if what and differs(source, name):
+        if what and differs(source, name) and not _beside(source, name):
             changed.append(f"{name}: {what}")
     return Judges(
         commit=source.tip,
@@ -58,6 +60,43 @@ def judges(source: Sources, *, allowed: bool) -> Judges:
         changed=tuple(changed),
         allowed=allowed,
     )
+
+
+# Events of GitHub that are about no pull request.
+_APART = frozenset({"create", "release", "repository_dispatch", "schedule", "workflow_dispatch"})
+_OWNERS = (".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS")
+_REVIEWS = re.compile(r"railhead[ -](review|comment)|policy-pack|--allow\b")
+
+
+def _beside(source: Sources, name: str) -> bool:
+    """Return whether a file judges no pull request, though it lies where the judges do.
+
+    Such are workflows that a tag or a clock starts, and owners where nobody had to approve before.
+    """
+    texts = [text for head in (False, True) if (text := source.text(name, head=head)) is not None]
+    if name in _OWNERS:
+        return all(source.text(owners, head=False) is None for owners in _OWNERS)
+    return name.startswith(".github/workflows/") and all(map(_is_apart, texts))
+
+
+def _is_apart(text: str) -> bool:
+    try:
+        content = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError):
+        return False
+    if not isinstance(content, Mapping) or _REVIEWS.search(text):
+        return False
+    # YAML 1.1 reads the key `on` as a boolean.
+    events = content.get("on", content.get(True))
+    if not isinstance(events, Mapping):
+        events = dict.fromkeys(events if isinstance(events, list) else [events])
+    return bool(events) and all(
+        event in _APART or (event == "push" and _is_tagged(when)) for event, when in events.items()
+    )
+
+
+def _is_tagged(when: Any) -> bool:
+    return isinstance(when, Mapping) and bool(when.get("tags")) and not when.get("branches")
 
 
 def digest(checkout: Path) -> str:

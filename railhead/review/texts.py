@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from railhead.review.model import Finding, Place
+from railhead.review.model import Finding, Level, Place
 from railhead.review.sources import Sources
 
 # Forms that their issuers document, and PEM's header (RFC 7468).
@@ -36,6 +36,8 @@ _NAMES = re.compile(r"\s*(?:-r|--requirement)[\s=]*(\S+)")
 _PINNED = re.compile(r"===?\s*[\w.!+-]+(?![\w.!+*-])")
 # The hash of a file at an address (pip, "VCS support" and "Requirement Specifiers").
 _HASHED = re.compile(r"#(?:[^\s#]*&)?sha(?:256|384|512)=[0-9a-f]{64}")
+_PIN = re.compile(r"[A-Za-z0-9][\w.-]*(?:\[[\w,-]*\])?===?[^\s;\\]+")
+_HASH = re.compile(r"--hash[= ](sha\d+:[0-9a-f]+)")
 _REQUIREMENTS = "requirements*.txt"
 _KEYS = "the stack's secrets cannot be read, unless `pulumi stack change-secrets-provider` wrote it"
 # Keys of a project and of a stack's file beside its configuration (pulumi/pulumi v3.272.0,
@@ -88,6 +90,84 @@ def requirements(source: Sources) -> Iterator[Finding]:
                         else "who installs it",
                         place=Place(file=name, line=hunk.line + offset),
                     )
+
+
+def hashes(source: Sources) -> Iterator[Finding]:
+    """Yield each requirement whose version stays, and of which another file is installed."""
+    for name in source.changed:
+        if not name.endswith(".txt") or name.startswith(_ASIDE):
+            continue
+        was, now = (_hashed(source.text(name, head=head) or "") for head in (False, True))
+        for pin, (line, files) in now.items():
+            known = was.get(pin, (0, frozenset()))[1]
+            if not known or known <= files:
+                continue
+            if other := sorted(files - known):
+                what = f"is another file under the same version ({other[0][:19]}...): a version's "
+                what += "files do not change, so it comes from another maker"
+            else:
+                what = "is installed from fewer of its files, or from any: hashes are gone"
+            yield Finding(
+                rule="requirement-hash",
+                level="refuse" if other or not files else "note",
+                loss="judges",
+                subject=f"{name}: {pin}",
+                what=what,
+                who="who runs `pulumi up`: what is installed runs with their credentials",
+                place=Place(file=name, line=line),
+            )
+
+
+def _hashed(text: str) -> dict[str, tuple[int, frozenset[str]]]:
+    """Return pin -> its line and the hashes of its files, of a requirements file."""
+    pins: dict[str, tuple[int, frozenset[str]]] = {}
+    pin = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if match := _PIN.match(line):
+            pin = match.group().lower()
+            pins[pin] = number, frozenset()
+        if pin:
+            pins[pin] = pins[pin][0], pins[pin][1] | set(_HASH.findall(line))
+    return pins
+
+
+_STATEMENT = re.compile(r"""['"](Action|NotAction|Resource|NotResource|Principal|Condition)['"]""")
+_QUOTED = re.compile(r"""(['"])((?:(?!\1).)+)\1""")
+
+
+def statements(source: Sources) -> Iterator[Finding]:
+    """Yield each statement of rights that code says otherwise.
+
+    A plan does not have the document where it names what a cloud has not made yet.
+    """
+    for name in source.changed:
+        if not name.endswith(".py") or name.startswith((*_ASIDE, "railhead/review/")):
+            continue
+        for hunk in source.hunks(name):
+            was, now = ("\n".join(lines) for lines in (hunk.before, hunk.after))
+            keys = [set(_STATEMENT.findall(text)) for text in (was, now)]
+            if not keys[0]:
+                continue
+            level: Level = "ask"
+            if "Condition" in keys[0] - keys[1]:
+                level, what = "refuse", "holds without the condition that it had"
+            elif keys[0] == {"Condition"} and _words(was) <= _words(now):
+                level, what = "note", "holds under more conditions"
+            else:
+                what = "says otherwise"
+            yield Finding(
+                rule="rights-in-code",
+                level=level,
+                loss="rights",
+                subject=f"{name}: a statement of rights",
+                what=f"{what}: `{' '.join(was.split())[:160]}`",
+                who="who has the role, at once",
+                place=Place(file=name, line=hunk.line),
+            )
+
+
+def _words(text: str) -> set[str]:
+    return {words for _, words in _QUOTED.findall(text)}
 
 
 def projects(source: Sources) -> Iterator[Finding]:

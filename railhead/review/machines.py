@@ -1,0 +1,143 @@
+"""Reads rows of machines: facts that plans, acceptance and alerts are computed from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from railhead.review.judged import Judged
+from railhead.review.model import Finding, Level, Loss, Place
+from railhead.review.rows import less, lost, parts, short, told
+from railhead.review.sources import Sources
+
+_ROWS = ("railhead/machines/rows/", "stacks/machines.yaml")
+_TRUTH = "railhead/twin/truth"
+# Fields that are figures, by another name, or that nothing is computed from.
+_ASIDE = ("nics", "sources", "readings")
+
+
+@dataclass(frozen=True)
+class _Fact:
+    """A figure of a machine, and what follows where it is less or more than the machine has."""
+
+    loss: Loss
+    less: str
+    more: str
+
+
+_NICS, _RATE = "NICs of the fabric", "Gbit/s of the fabric"
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_WAITS = "gangs are admitted to nodes that have less, and never start"
+_IDLE = "quotas leave out what nodes have: it stays idle"
+_FACTS: Mapping[str, _Fact] = {
+    "gpus": _Fact("quota", _IDLE, _WAITS),
+    "schedulable_vcpus": _Fact("quota", _IDLE, _WAITS),
+    "schedulable_memory_gib": _Fact("quota", _IDLE, _WAITS),
+    "nvlink_domain": _Fact(
+        "network",
+        "ranks that share NVLink are measured and placed as if they did not",
+        "ranks are taken to share NVLink that do not",
+    ),
+    _NICS: _Fact(
+        "network",
+        "nodes start, and pods ask for, fewer of them: NCCL loses the others' bandwidth",
+        "nodes are asked for interfaces that they lack: they do not start, or pods wait",
+    ),
+    _RATE: _Fact(
+        "network",
+        "acceptance and alerts measure against less: a fabric at a part of its rate passes",
+        "acceptance and alerts measure against more: healthy nodes fail",
+    ),
+}
+
+
+def machines(source: Sources) -> Iterator[Finding]:
+    """Yield each fact that a row of a machine, which the base has too, says otherwise."""
+    names = [name for name in source.changed if name.startswith(_ROWS) and name.endswith(".yaml")]
+    for name in names:
+        was, now = (_rows(source.text(name, head=head)) for head in (False, True))
+        for machine in sorted(was.keys() & now.keys()):
+            for level, loss, text in _differing(was[machine], now[machine], source.base):
+                yield _finding(source, name, machine, Judged(level, loss, text))
+        for machine in sorted(was.keys() - now.keys()):
+            text = "is no machine any more: a stack that has it cannot be planned"
+            yield _finding(source, name, machine, Judged("refuse", "jobs", text))
+
+
+def _rows(text: str | None) -> dict[str, Mapping[str, Any]]:
+    try:
+        content = yaml.safe_load(text or "")
+    except (yaml.YAMLError, ValueError):
+        return {}
+    rows = content.get("machines") if isinstance(content, Mapping) else None
+    named = [row for row in rows or () if isinstance(row, Mapping) and "name" in row]
+    return {str(row["name"]): row for row in named}
+
+
+def _differing(
+    was: Mapping[str, Any], now: Mapping[str, Any], base: Path
+) -> Iterator[tuple[Level, Loss, str]]:
+    before, after = _figures(was), _figures(now)
+    for key, fact in _FACTS.items():
+        if before[key] == after[key]:
+            continue
+        text = f"has {short(after[key])} {key} in place of {short(before[key])}: "
+        text += fact.less if less(before[key], after[key]) else fact.more
+        field = key if key in was else "nics"
+        sources = [(row.get("sources") or {}).get(field) for row in (was, now)]
+        if sources[0] == sources[1]:
+            text += f". Its source is the same as before: {short(sources[0])}"
+        known, by = _known(str(was["name"]), key, base)
+        if known is not None:
+            text += f". {_TRUTH} has {short(known)}, by {short(by)}"
+        level: Level = "ask" if known is None else "note" if known == after[key] else "refuse"
+        yield level, fact.loss, text
+    aside = {*_FACTS, *(_ASIDE if before != after else _ASIDE[1:])}
+    old, new = ({k: v for k, v in row.items() if k not in aside} for row in (was, now))
+    for path, before_it, after_it in parts("", old, new):
+        text = f"says otherwise: {told([(path.lstrip('.'), *_apart(before_it, after_it))])}"
+        yield "ask" if lost(before_it, after_it) else "note", "jobs", text
+
+
+def _apart(was: Any, now: Any) -> tuple[Any, Any]:
+    """Return the elements that only one of two lists has; other values as they are."""
+    if not (isinstance(was, list) and isinstance(now, list)):
+        return was, now
+    return [i for i in was if i not in now], [i for i in now if i not in was]
+
+
+def _figures(row: Mapping[str, Any]) -> dict[str, Any]:
+    nics = [nic for nic in row.get("nics") or () if isinstance(nic, Mapping)]
+    rate = sum(nic.get("rate_gbps") or 0 for nic in nics)
+    return {key: row.get(key) for key in _FACTS} | {_NICS: len(nics), _RATE: rate}
+
+
+def _known(machine: str, key: str, base: Path) -> tuple[Any, Any]:
+    """Return what the twin, whose rows are its makers' alone, says of a figure, and by what."""
+    field = {_NICS: "efa", "gpus": "gpus"}.get(key, "")
+    for path in sorted((base / _TRUTH).glob("*.yaml")):
+        row = next((r for r in _truths(path) if r.get("machine") == machine), None)
+        if row is not None and row.get(field):
+            return row[field], row.get("source")
+    return None, None
+
+
+def _truths(path: Path) -> list[Mapping[str, Any]]:
+    content = yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)  # noqa: S506, a safe one
+    return list(content.get("machines") or ())
+
+
+def _finding(source: Sources, name: str, machine: str, result: Judged) -> Finding:
+    return Finding(
+        rule=f"machine-{result.loss}",
+        level=result.level,
+        loss=result.loss,
+        subject=f"machine {machine}",
+        what=result.what,
+        who="every stack with it, and its acceptance",
+        place=Place(file=name, line=next((h.line for h in source.hunks(name)), 1)),
+    )
