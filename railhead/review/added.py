@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from railhead.base.quantity import parse
+from railhead.review.commands import commands
 from railhead.review.compare import Change
 from railhead.review.judged import Judged
 from railhead.review.objects import WORKLOADS, Rule
@@ -19,7 +20,7 @@ _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _OF_JOBS = ("*", "pods", "jobs", "jobsets", "trainjobs", "workloads")
 
 
-def queues(change: Change, *, code: bool) -> Iterator[Judged]:
+def queues(change: Change, *, code: bool, **_: Any) -> Iterator[Judged]:
     """Yield quota that is given out beside the stack's own queues."""
     spec = change.now.get("spec") or {}
     if not code or change.kind != "added":
@@ -37,7 +38,7 @@ def queues(change: Change, *, code: bool) -> Iterator[Judged]:
         yield Judged("refuse", "quota", text, "gangs that are admitted and find no nodes")
 
 
-def webhooks(change: Change, **_: bool) -> Iterator[Judged]:
+def webhooks(change: Change, **_: Any) -> Iterator[Judged]:
     """Yield webhooks without which no pod or job is made, and others that see them."""
     if not change.now:
         return
@@ -57,46 +58,57 @@ def webhooks(change: Change, **_: bool) -> Iterator[Judged]:
             yield Judged("ask", "jobs", f"the webhook sees or changes {short(sorted(seen))}")
 
 
-def priorities(change: Change, **_: bool) -> Iterator[Judged]:
+def priorities(change: Change, **_: Any) -> Iterator[Judged]:
     """Yield a class that every pod without one gets."""
     if change.kind == "added" and change.now.get("globalDefault") is True:
         text = f"is everyone's: each pod without a class is worth {change.now.get('value')}"
         yield Judged("refuse", "quota", text, "pods that it evicts, controllers among them")
 
 
-def classes(change: Change, **_: bool) -> Iterator[Judged]:
+def classes(change: Change, **_: Any) -> Iterator[Judged]:
     """Yield a storage class that claims without one get."""
     notes = _metadata(change, "annotations")
     if change.kind == "added" and str(notes.get(_DEFAULT_CLASS)) == "true":
         yield Judged("ask", "data", "is the class of every claim that names none")
 
 
-def routes(change: Change, **_: bool) -> Iterator[Judged]:
+def routes(change: Change, **_: Any) -> Iterator[Judged]:
     """Yield a way in from outside of the cluster."""
     if change.kind == "added":
         yield Judged("ask", "network", "lets requests in from outside of the cluster")
 
 
-def apis(change: Change, **_: bool) -> Iterator[Judged]:
+def apis(change: Change, **_: Any) -> Iterator[Judged]:
     """Yield a server that answers for the API server."""
     if change.kind == "added":
         text = "answers a part of the API: while it is away no namespace can be deleted"
         yield Judged("ask", "jobs", text)
 
 
-def claims(change: Change, *, code: bool) -> Iterator[Judged]:
-    """Yield claims that added pods may write to, and so delete checkpoints from."""
+def claims(change: Change, *, code: bool, own: Collection[str] = (), **_: Any) -> Iterator[Judged]:
+    """Yield claims that added pods may write to, and so delete checkpoints from.
+
+    ``own``: names of claims that come with them.
+    """
     if not code or change.kind != "added":
         return
     below = list(_mappings(change.now.get("spec")))
     deleting = next((line for line in _lines(below) if _DELETES.search(line)), "")
-    for name in _written(below):
+    for name in (name for name in _written(below) if name not in own):
         if deleting:
             text = f"deletes files of claim {name}: it runs {short(deleting)}"
             yield Judged("refuse", "data", text, "runs that resume from them")
         else:
             text = f"mounts claim {name}, not read-only: what it runs can delete"
             yield Judged("ask", "data", f"{text} every checkpoint there", "runs that resume")
+
+
+def ran(change: Change, *, code: bool, **_: Any) -> Iterator[Judged]:
+    """Yield commands of added pods that delete or open something."""
+    if code and change.kind == "added":
+        for _index, line, row in commands(list(_lines(_mappings(change.now.get("spec"))))):
+            text = f"runs `{line[:120]}`: {row.does}"
+            yield Judged(row.level, row.loss, text, "nobody, until it has run")
 
 
 def _written(rows: list[Mapping[str, Any]]) -> Iterator[str]:
@@ -108,14 +120,14 @@ def _written(rows: list[Mapping[str, Any]]) -> Iterator[str]:
             yield str(claim.get("claimName"))
 
 
-def _lines(rows: list[Mapping[str, Any]]) -> Iterator[str]:
+def _lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """Yield each line that a container among the rows runs."""
     for row in rows:
         words = [str(w) for key in ("command", "args") for w in several(row.get(key))]
         yield from " ".join(words).splitlines()
 
 
-def daemons(change: Change, *, code: bool) -> Iterator[Judged]:
+def daemons(change: Change, *, code: bool, **_: Any) -> Iterator[Judged]:
     """Yield pods that an added DaemonSet puts beside those of jobs."""
     if code and change.kind == "added":
         requests = [
@@ -128,7 +140,7 @@ def daemons(change: Change, *, code: bool) -> Iterator[Judged]:
         yield Judged("ask", "jobs", text, "jobs that need the whole of a node, and wait")
 
 
-def devices(change: Change, *, code: bool) -> Iterator[Judged]:
+def devices(change: Change, *, code: bool, **_: Any) -> Iterator[Judged]:
     """Yield devices that added pods take without a queue, and so past every quota."""
     if not code or change.kind != "added" or _metadata(change, "labels").get(_QUEUE):
         return
@@ -173,8 +185,8 @@ ADDED: Mapping[str, tuple[Rule, ...]] = {
     "Gateway": (routes,),
     "HTTPRoute": (routes,),
     "APIService": (apis,),
-    **dict.fromkeys(WORKLOADS, (devices, claims)),
-    "DaemonSet": (devices, claims, daemons),
+    **dict.fromkeys(WORKLOADS, (devices, claims, ran)),
+    "DaemonSet": (devices, claims, ran, daemons),
 }
 #: Kinds that do nothing by themselves, or that the policy pack judges.
 QUIET = (

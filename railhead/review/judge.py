@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
 from pulumi.runtime.rpc import UNKNOWN
 
@@ -14,8 +15,8 @@ from railhead.review.compare import Change, Planned, lost_order
 from railhead.review.gone import OTHER, OWNER, gone, size
 from railhead.review.judged import Judged, few, unjudged
 from railhead.review.model import Level
-from railhead.review.objects import BY_KIND, READ
-from railhead.review.rows import MARKS, fields, flat, told, unread
+from railhead.review.objects import BY_KIND, READ, WORKLOADS
+from railhead.review.rows import MARKS, fields, flat, several, told, unread
 
 # Networks of pods' rails: a stack's file changes them too, and no other row says what they lose.
 _RAILS = (
@@ -50,15 +51,19 @@ def judged(
     yield from _options(change)
     yield from _order(change, after)
     kind = change.either.type.rpartition(":")[2].removesuffix("Patch")
-    for result in _verdicts(change, kind, code=code, added=added):
+    made = [after[urn] for urn in added if urn in after] if kind in WORKLOADS else []
+    own = {p.identity[-1] for p in made if p.type.endswith(":PersistentVolumeClaim") and p.identity}
+    for result in _verdicts(change, kind, code=code, added=added, own=own):
         yield result.rule or f"{result.loss}-{kind.lower()}", result
 
 
-def _verdicts(change: Change, kind: str, *, code: bool, added: Collection[str]) -> Iterator[Judged]:
+def _verdicts(
+    change: Change, kind: str, *, code: bool, added: Collection[str], own: Collection[str]
+) -> Iterator[Judged]:
     """Yield what the rules of a type say, then the rows of fields, then what neither reads."""
     kubernetes = change.either.type.startswith("kubernetes:")
     if kubernetes:
-        yield from _by_kind(change, kind, code=code)
+        yield from _by_kind(change, kind, code=code, own=own)
     yield from fields(change)
     if not kubernetes:
         yield from _by_cloud(change, code=code, added=added)
@@ -69,21 +74,22 @@ def _by_cloud(change: Change, *, code: bool, added: Collection[str]) -> Iterator
     """Yield what the rules of a cloud's resources say."""
     type_ = change.either.type
     if type_.startswith("aws:"):
-        for rule in (*rights.OF_AWS, _purchases):
+        for rule in rights.OF_AWS:
             yield from rule(change, code=code)
     elif type_.startswith("gcp:") and "iam" in type_.lower():
         yield from rights.google(change)
+    yield from _purchases(change, code=code)
     yield from reach.networks(change)
     yield from expiry.deletions(change, added)
 
 
-def _by_kind(change: Change, kind: str, *, code: bool) -> Iterator[Judged]:
+def _by_kind(change: Change, kind: str, *, code: bool, own: Collection[str]) -> Iterator[Judged]:
     """Yield what the rules of a kind say; an unknown part that they cannot read is unjudged."""
     try:
         for rule in BY_KIND.get(kind, ()):
             yield from rule(change, code=code)
         for rule in ADDED.get(kind, ()):
-            yield from rule(change, code=code)
+            yield from rule(change, code=code, own=own)
         if code and change.kind == "added" and kind not in (*BY_KIND, *ADDED, *QUIET):
             yield Judged("ask", "jobs", f"is added, and no rule knows what a {kind} does")
     except (AttributeError, TypeError):
@@ -94,6 +100,18 @@ def _by_kind(change: Change, kind: str, *, code: bool) -> Iterator[Judged]:
         yield unjudged(unknown)
 
 
+# Type -> how many machines it starts, and of which kind: paths of inputs.
+_STARTS: tuple[tuple[str, str, str], ...] = (
+    ("aws:eks/nodeGroup:NodeGroup", "scalingConfig.desiredSize", "instanceTypes"),
+    ("aws:ec2/instance:Instance", "", "instanceType"),
+    ("aws:ec2/spotInstanceRequest:SpotInstanceRequest", "", "instanceType"),
+    ("aws:autoscaling/group:Group", "desiredCapacity", ""),
+    ("gcp:container/nodePool:NodePool", "nodeCount", "nodeConfig.machineType"),
+    ("gcp:compute/instance:Instance", "", "machineType"),
+    ("gcp:compute/instanceGroupManager:InstanceGroupManager", "targetSize", ""),
+)
+
+
 def _purchases(change: Change, *, code: bool) -> Iterator[Judged]:
     """Yield machines that are paid for from now on, used or not."""
     type_, inputs = change.either.type, change.now
@@ -102,12 +120,27 @@ def _purchases(change: Change, *, code: bool) -> Iterator[Judged]:
     if "apacityBlockReservation" in type_:
         yield Judged("refuse", "capacity", "is bought by this: it is paid in full")
     elif type_.startswith("aws:ec2/capacityReservation:") and code:
-        count, name = inputs.get("instanceCount"), str(inputs.get("instanceType"))
-        machine = MACHINES.get(name)
-        gpus = f" ({machine.gpus * int(count)} GPUs)" if machine and isinstance(count, int) else ""
-        until = inputs.get("endDate") or "someone cancels it"
-        text = f"reserves {count} machines {name}{gpus}: paid for, used or not, until {until}"
+        text = f"reserves {_machines(inputs.get('instanceCount'), inputs.get('instanceType'))}: "
+        text += f"paid for, used or not, until {inputs.get('endDate') or 'someone cancels it'}"
         yield Judged("ask", "capacity", text, "who pays")
+    elif code and (row := next((row for row in _STARTS if row[0] == type_), None)):
+        values = dict(flat(inputs))
+        count, kind = values.get(row[1], 1), next(iter(several(values.get(row[2]))), "")
+        machine = MACHINES.get(str(kind))
+        text = (
+            f"starts {_machines(count, kind or 'of another resource')} beside the stack's pools, "
+        )
+        text += "paid for while they are there"
+        if machine and machine.gpus:
+            text += ": no queue counts their GPUs, no gate proves them, and jobs cannot have them"
+        yield Judged("refuse" if machine and machine.gpus else "ask", "capacity", text, "who pays")
+
+
+def _machines(count: Any, kind: Any) -> str:
+    machine = MACHINES.get(str(kind))
+    gpus = machine.gpus * int(count) if machine and isinstance(count, int | float) else 0
+    number = int(count) if isinstance(count, float) else count
+    return f"{number} machines {kind}{f' ({gpus} GPUs)' if gpus else ''}"
 
 
 def _lost(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -11,6 +12,7 @@ import yaml
 from railhead.base.names import TRAINING_LABEL
 from railhead.base.quantity import parse
 from railhead.base.tags import MOVING, moves
+from railhead.catalog.switches import SWITCHES
 from railhead.lab.recorders.recording import changed_paths
 from railhead.review import rights
 from railhead.review.compare import Change
@@ -68,7 +70,8 @@ def _opened(
         # Ports that everyone may reach are an exporter's where the stack's file asks for one.
         if ports and (direction == "egress" or not code):
             anyone = "to anywhere" if direction == "egress" else "for anyone"
-            yield Judged("ask", "network", f"opens {where} {anyone}")
+            exports = direction == "ingress" and not known
+            yield Judged("note" if exports else "ask", "network", f"opens {where} {anyone}")
         else:
             yield Judged("refuse", "network", f"opens {where}, for anyone")
         return
@@ -103,7 +106,7 @@ def guards(change: Change, *, code: bool) -> Iterator[Judged]:
     was, now = change.was.get("spec") or {}, change.now.get("spec") or {}
     if not change.stays or was == now:
         return
-    who = "nobody, until a job runs that it would have refused"
+    who = f"nobody, until what it refuses is done{_refuses(was)}"
     before = {v.get("expression"): v for v in was.get("validations") or ()}
     after = {v.get("expression"): v for v in now.get("validations") or ()}
     lost, added = before.keys() - after.keys(), after.keys() - before.keys()
@@ -132,7 +135,15 @@ def guards(change: Change, *, code: bool) -> Iterator[Judged]:
         if was.get(key) != now.get(key) and (code or key != "variables"):
             level: Level = "ask" if key == "variables" else "refuse"
             text = f"{key}: {short(was.get(key))} -> {short(now.get(key))}"
+            text += ": what it cannot evaluate passes" * (now.get(key) == "Ignore")
             yield Judged(level, "guards", text, who)
+
+
+def _refuses(spec: Mapping[str, Any]) -> str:
+    """Return what a policy says when it refuses, for a sentence; empty where it says nothing."""
+    rows = [v for v in spec.get("validations") or () if isinstance(v, Mapping)]
+    words = [str(v.get("message") or v.get("messageExpression") or "") for v in rows]
+    return f" ({short(next(filter(None, words)))})" if any(words) else ""
 
 
 def _always(text: Any) -> bool:
@@ -204,10 +215,16 @@ def queues(change: Change, *, code: bool) -> Iterator[Judged]:
         if new is None:
             yield Judged("refuse", "quota", f"has no quota of {resource} any more", "its jobs wait")
         elif new < quota and code:
-            text = f"has {new:g} {resource} in place of {quota:g}"
+            text = f"has {_amount(new)} {resource} in place of {_amount(quota)}"
             yield Judged(level, "quota", text, "jobs that no longer fit wait for ever")
         elif new > quota and code:
-            yield Judged("refuse", "quota", f"has {new:g} {resource} in place of {quota:g}")
+            text = f"has {_amount(new)} {resource} in place of {_amount(quota)}"
+            yield Judged("refuse", "quota", text, "gangs that are admitted and find no nodes")
+
+
+def _amount(amount: float) -> str:
+    """Return a quantity for people: bytes in GiB."""
+    return f"{amount / 2**30:,.0f}Gi" if amount >= 2**30 else f"{amount:g}"
 
 
 def _quotas(spec: Mapping[str, Any]) -> dict[str, float]:
@@ -380,6 +397,7 @@ def _container(
             yield Judged("refuse", "rights", f"has {name} in plain text", "everyone who reads it")
         elif was is not None and name.startswith(_FABRIC):
             text = f"sets {name}={value} in place of {old.get(name, {}).get('value', 'nothing')}"
+            text += f": {reason}" if (reason := _chooses([name])) else ""
             yield Judged("ask", "network", text, "its jobs, by their speed")
     if was is not None:
         yield from _weaker(was, now, code=code)
@@ -392,7 +410,11 @@ def _weaker(was: Mapping[str, Any], now: Mapping[str, Any], *, code: bool) -> It
     if lost := sorted(old - new):
         fabric = [name for name in lost if name.startswith(_FABRIC)]
         level: Level = "refuse" if fabric else "ask"
-        yield Judged(level, "network" if fabric else "jobs", f"loses variables {short(lost)}")
+        text = f"loses variables {short(lost)}"
+        if reason := _chooses(lost):
+            text += f": jobs may go over TCP, and still complete ({reason})"
+        who = "nobody, but by their speed" if fabric else ""
+        yield Judged(level, "network" if fabric else "jobs", text, who)
     for kind, has in (("limits", "may take"), ("requests", "is promised")):
         before = (was.get("resources") or {}).get(kind) or {}
         after = (now.get("resources") or {}).get(kind) or {}
@@ -414,6 +436,11 @@ def _weaker(was: Mapping[str, Any], now: Mapping[str, Any], *, code: bool) -> It
     for key in ("command", "args"):
         if was.get(key) != now.get(key) and code:
             yield Judged("ask", "jobs", f"runs something else: {key}")
+
+
+def _chooses(names: Sequence[str]) -> str:
+    """Return what the first of some variables that choose a job's network does."""
+    return next((SWITCHES[name].reason for name in names if name in SWITCHES), "")
 
 
 def _image(was: Any, now: str) -> Iterator[Judged]:
@@ -575,7 +602,25 @@ def config_maps(change: Change, *, code: bool) -> Iterator[Judged]:
         if not paths or _same(name, before, after):
             continue
         what = "runs otherwise" if name.endswith((".py", ".sh")) else "says otherwise"
-        yield Judged("ask", "jobs", f"{what}: {', '.join(paths[:4])}", "pods and jobs that read it")
+        more = bool(panels := _panels(before)) and panels <= _panels(after)
+        level: Level = "note" if more else "ask"
+        yield Judged(level, "jobs", f"{what}: {', '.join(paths[:4])}", "pods and jobs that read it")
+
+
+def _panels(dashboard: Any) -> set[tuple[str, str]]:
+    """Return (title, query) of each query of a dashboard of Grafana; nothing of another text."""
+    if isinstance(dashboard, str):
+        try:
+            dashboard = json.loads(dashboard)
+        except ValueError:
+            return set()
+    rows = dashboard.get("panels") if isinstance(dashboard, Mapping) else ()
+    return {
+        (str(panel.get("title")), str(target.get("expr")))
+        for panel in several(rows)
+        if isinstance(panel, Mapping)
+        for target in panel.get("targets") or ()
+    }
 
 
 def _same(name: str, before: Any, after: Any) -> bool:

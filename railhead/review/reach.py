@@ -20,6 +20,10 @@ KINDS = (
 READ = r"^(cidr|prefixList|sourceRanges|ingress|ipv6Cidr)|ort|rotocol|allows|ecurityGroup"
 
 
+# EC2 user guide, "Get started with EFA": its security group allows all traffic to itself, by name.
+_MEMBERS = "members of the group are no longer named, and EFA's traffic passes by no network's rule"
+
+
 def networks(change: Change) -> Iterator[Judged]:
     """Yield networks that a rule of a security group or firewall newly lets in."""
     kind = change.either.type.rpartition(":")[2]
@@ -43,6 +47,8 @@ def networks(change: Change) -> Iterator[Judged]:
         for path, (old, new) in differing(change).items():
             if "ort" in path or "rotocol" in path or "allows" in path or "ecurityGroup" in path:
                 text = f"{path}: {short(old)} -> {short(new)}"
+                if "referenced" in path and new is None:
+                    text += f": {_MEMBERS}"
                 yield Judged("refuse", "network", text, "who sends what is refused")
 
 

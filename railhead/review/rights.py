@@ -123,6 +123,12 @@ def _statements(change: Change, was: Any, now: Any, **_: bool) -> Iterator[Judge
     if freed := [pair for pair in after if _freed(before.get(pair), after[pair])]:
         text = f"the condition of {_pairs(freed)} changes, or who has it"
         yield Judged("refuse", "rights", text)
+    fewer = [
+        pair for pair in after if pair not in freed and _narrowed(before.get(pair), after[pair])
+    ]
+    if fewer:
+        text = f"allows {_pairs(fewer)} under more conditions only: {_conditions(after, fewer)}"
+        yield Judged("ask", "access", text, "what uses the role, where they do not hold")
     denied, denies = _grants(was, "Deny"), _grants(now, "Deny")
     undone = sorted(pair for pair, row in denied.items() if denies.get(pair) != row)
     if undone and change.kind == "changed":
@@ -221,12 +227,56 @@ def _takers(document: Any) -> dict[str, Any]:
     return takers
 
 
+def _conditions(grants: Mapping[tuple[str, str], Any], of: list[tuple[str, str]]) -> str:
+    tests = {
+        test: values
+        for pair in of
+        for test, values in _tests(grants[pair].get("Condition")).items()
+    }
+    texts = [
+        f"{key} {test} {short(sorted(values))}" for (test, key), values in sorted(tests.items())
+    ]
+    return few(texts, 4, "; ")
+
+
 def _freed(was: Any, now: Any) -> bool:
-    """Return whether another condition, or none, holds for a grant, or others have it."""
+    """Return whether a grant holds where it did not, or for others; not one that holds for less."""
     return was is not None and (
-        (bool(was.get("Condition")) and was["Condition"] != now.get("Condition"))
+        _loosened(was.get("Condition"), now.get("Condition"))
         or any(was.get(key) != now.get(key) for key in _WHO)
     )
+
+
+def _loosened(was: Any, now: Any) -> bool:
+    return bool(was) and was != now and not _narrower(was, now)
+
+
+def _narrowed(was: Any, now: Any) -> bool:
+    """Return whether a grant holds under more conditions than before."""
+    return was is not None and was.get("Condition") != now.get("Condition")
+
+
+def _narrower(was: Any, now: Any) -> bool:
+    """Return whether what meets a condition met the other too.
+
+    All tests of a condition must hold; one holds if a value of its list does, and with ``Not`` in
+    its name if none does (IAM user guide, "Conditions with multiple context keys or values").
+    """
+    old, new = _tests(was), _tests(now)
+    return bool(old) and all(
+        test in new and (values <= new[test] if "Not" in test[0] else new[test] <= values)
+        for test, values in old.items()
+    )
+
+
+def _tests(condition: Any) -> dict[tuple[str, str], set[str]]:
+    rows = condition.items() if isinstance(condition, Mapping) else ()
+    return {
+        (str(test), str(key).lower()): {str(value) for value in several(values)}
+        for test, keys in rows
+        if isinstance(keys, Mapping)
+        for key, values in keys.items()
+    }
 
 
 def _covers(wide: tuple[str, str], narrow: tuple[str, str]) -> bool:

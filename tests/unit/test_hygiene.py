@@ -221,7 +221,7 @@ MAY_IMPORT = {
     # What a stack takes for granted, asked of its cloud or cluster before the first up.
     "preflight": "base machines catalog model platform config kube",
     # A pull request's two plans, compared.
-    "review": "base machines model config contract lab",
+    "review": "base machines catalog model config contract lab",
     # A stack's whole life, on a twin of its cluster.
     "twin": "base machines fabric framework model config resolve contract kube gate lab",
     # The two that put the rooms of the core together.

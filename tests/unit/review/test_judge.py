@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,12 @@ CHANGES = [
         "refuse rights: may be made public",
     ),
     (INGRESS, {"cidrIpv4": "10.20.0.0/16"}, {"cidrIpv4": "10.0.0.0/8"}, "16,777,216 addresses"),
+    (
+        INGRESS.replace("Ingress", "Egress").replace("ingress", "egress"),
+        {"referencedSecurityGroupId": "sg-1"},
+        {"cidrIpv4": "0.0.0.0/0"},
+        "members of the group are no longer named, and EFA's traffic passes by no network's rule",
+    ),
     (NAT, {"minPortsPerVm": 1024}, {"minPortsPerVm": 2048}, "note network: gives each node more"),
     (NAT, {"maxPortsPerVm": 1024}, {"maxPortsPerVm": 512}, "ask network: gives each node fewer"),
     (NAT, {"natIps": ["a"]}, {"natIps": ["b"]}, "ask network: leads elsewhere"),
@@ -180,6 +187,30 @@ CHANGES = [
         _allow("s3:GetObject", "arn:a"),
         "the condition of s3:GetObject on arn:a changes",
     ),
+    (
+        POLICY,
+        _allow("s3:GetObject", "arn:a", Condition={"StringEquals": {"a": "b"}}),
+        _allow("s3:GetObject", "arn:a", Condition={"StringEquals": {"a": "b", "c": ["d"]}}),
+        "ask access: allows s3:GetObject on arn:a under more conditions only: a StringEquals b; c",
+    ),
+    (
+        POLICY,
+        _allow("s3:GetObject", "arn:a", Condition={"StringNotEquals": {"a": ["b", "c"]}}),
+        _allow("s3:GetObject", "arn:a", Condition={"StringNotEquals": {"a": ["b"]}}),
+        "the condition of s3:GetObject on arn:a changes",
+    ),
+    (
+        POLICY,
+        _allow("s3:GetObject", "arn:a", Condition={"StringEquals": {"a": "b"}}),
+        _allow("s3:GetObject", "arn:a", Condition={"StringEquals": {"a": ["b", "c"]}}),
+        "the condition of s3:GetObject on arn:a changes",
+    ),
+    (
+        GUARD,
+        {"spec": {"failurePolicy": "Fail", "validations": [{"message": "keeps claims"}]}},
+        {"spec": {"failurePolicy": "Ignore", "validations": [{"message": "keeps claims"}]}},
+        "Fail -> Ignore: what it cannot evaluate passes",
+    ),
 ]
 
 
@@ -187,6 +218,98 @@ CHANGES = [
 def test_change_is_told(type_: str, before: Any, after: Any, sentence: str) -> None:
     texts = said([planned(type_, before)], [planned(type_, after)])
     assert any(sentence in text for text in texts), texts
+
+
+def test_ports_of_an_exporter_that_the_file_asks_for_are_noted() -> None:
+    rule = {"ingress": [{"ports": [{"port": 8080}]}]}
+    (text,) = said([], [planned(NETWORK, {"spec": rule})], code=False)
+    assert text == "note network: opens ingress on TCP 8080 for anyone"
+    (text,) = said([], [planned(NETWORK, {"spec": rule})])
+    assert text.startswith("refuse network: opens ingress on TCP 8080")
+    known = {"ingress": [{"ports": [{"port": 443}]}]}
+    texts = said(
+        [planned(NETWORK, {"spec": known})], [planned(NETWORK, {"spec": rule})], code=False
+    )
+    assert "ask network: opens ingress on TCP 8080 for anyone" in texts
+
+
+def test_guard_is_told_by_what_it_refuses() -> None:
+    specs = [
+        {"failurePolicy": policy, "validations": [{"expression": "a", "message": "keeps claims"}]}
+        for policy in ("Fail", "Ignore")
+    ]
+    old, new = ({GUARD: planned(GUARD, {"spec": spec})} for spec in specs)
+    (change,) = compare(old, new)
+    ((_, result),) = judged(change, new, code=True, named=())
+    assert result.who == "nobody, until what it refuses is done (keeps claims)"
+
+
+def _dashboard(*queries: str, **more: Any) -> dict[str, Any]:
+    panels = [{"title": query, "targets": [{"expr": query}]} for query in queries]
+    return {"data": {"it.json": json.dumps({"panels": panels, **more}, indent=1) + "\n"}}
+
+
+def test_dashboard_that_has_more_loses_nothing() -> None:
+    for before, after, level in (
+        (_dashboard("a"), _dashboard("a", "b"), "note"),
+        (_dashboard("a", "b"), _dashboard("a"), "ask"),
+        (_dashboard("a"), _dashboard("b"), "ask"),
+        ({"data": {"a.yaml": "a: 1\n"}}, {"data": {"a.yaml": "a: 1\nb: 2\n"}}, "ask"),
+    ):
+        texts = said([planned(MAP, before)], [planned(MAP, after)])
+        assert [text.partition(" ")[0] for text in texts] == [level], after
+
+
+def _runner(command: str) -> dict[str, Any]:
+    claim = {"name": "data", "persistentVolumeClaim": {"claimName": "mlflow"}}
+    mount = [{"name": "data", "mountPath": "/data"}]
+    container = {"command": ["sh", "-c", command], "volumeMounts": mount}
+    pod = {"volumes": [claim], "containers": [container]}
+    return {"metadata": {"name": "mlflow"}, "spec": {"template": {"spec": pod}}}
+
+
+def test_claim_that_comes_with_its_pods_has_no_checkpoints() -> None:
+    claim = "kubernetes:core/v1:PersistentVolumeClaim"
+    server = planned(DEPLOYMENT, _runner("mlflow server"))
+    own = planned(claim, {"metadata": {"name": "mlflow", "namespace": "mlflow"}})
+    assert any("mounts claim mlflow" in text for text in said([], [server]))
+    assert not any("mounts claim mlflow" in text for text in said([], [server, own]))
+
+
+def test_command_of_added_pods_is_told() -> None:
+    texts = said([], [planned(DEPLOYMENT, _runner("kubectl delete pvc --all"))])
+    assert any(text.startswith("refuse data: runs `sh -c kubectl delete pvc") for text in texts)
+    texts = said([], [planned(DEPLOYMENT, _runner("kubectl get pvc"))])
+    assert not any("runs `" in text for text in texts)
+
+
+NODES = "aws:eks/nodeGroup:NodeGroup"
+GKE_NODES = "gcp:container/nodePool:NodePool"
+
+
+def test_machines_beside_the_pools_are_told_with_their_gpus() -> None:
+    for type_, inputs, sentence in (
+        (
+            NODES,
+            {"instanceTypes": ["p5.48xlarge"], "scalingConfig": {"desiredSize": 2}},
+            "refuse capacity: starts 2 machines p5.48xlarge (16 GPUs) beside the stack's pools",
+        ),
+        (
+            GKE_NODES,
+            {"nodeCount": 3, "nodeConfig": {"machineType": "e2-standard-4"}},
+            "ask capacity: starts 3 machines e2-standard-4 beside",
+        ),
+        ("aws:ec2/instance:Instance", {"instanceType": "p5.48xlarge"}, "1 machines p5.48xlarge (8"),
+    ):
+        texts = said([], [planned(type_, inputs)])
+        assert any(sentence in text for text in texts), texts
+        assert not any(sentence in text for text in said([], [planned(type_, inputs)], code=False))
+
+
+def test_lost_variable_of_the_network_is_told_by_what_it_does() -> None:
+    before, after = _pod(env=[{"name": "NCCL_NET", "value": "a"}]), _pod()
+    text, *_ = said([planned(DEPLOYMENT, before)], [planned(DEPLOYMENT, after)])
+    assert text.startswith("refuse network: loses variables NCCL_NET: jobs may go over TCP, and")
 
 
 def test_field_that_replaces_is_told_once() -> None:
@@ -614,7 +737,8 @@ def test_made_up_ids_are_named_by_their_resource() -> None:
         refers={"referencedSecurityGroupId": (group.urn,)},
     )
     texts = said([before, group], [planned(INGRESS, {"ipProtocol": "-1"}), group])
-    assert "refuse network: referencedSecurityGroupId: efa-group -> (nothing)" in texts
+    sentence = "refuse network: referencedSecurityGroupId: efa-group -> (nothing)"
+    assert any(text.startswith(sentence) for text in texts)
 
 
 def test_lost_order_is_told_unless_another_way_holds_it() -> None:
