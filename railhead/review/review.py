@@ -22,6 +22,7 @@ from railhead.review.compare import Change, Planned, compare, resources
 from railhead.review.judge import judged
 from railhead.review.judged import few
 from railhead.review.judges import differs, judges
+from railhead.review.machines import machines
 from railhead.review.model import (
     Finding,
     Judges,
@@ -34,10 +35,13 @@ from railhead.review.model import (
     ordered,
     verdict,
 )
+from railhead.review.reasons import reasoned
 from railhead.review.settings import settings
 from railhead.review.side import Side, sides, violations
 from railhead.review.sources import Hunk, Sources
-from railhead.review.texts import pipelines, projects, requirements, secrets
+from railhead.review.texts import hashes, pipelines, projects, requirements, secrets, statements
+from railhead.review.unseen import unseen
+from railhead.review.workflows import scripts, workflows
 
 #: Changes below these reach no stack's plan: they run on a user's machine, or on none.
 _ELSEWHERE = (
@@ -57,6 +61,9 @@ _WHO: dict[str, str] = {
     "jobs": "the people whose jobs run or wait there",
     "quota": "the teams of the queue, whose jobs wait",
 }
+
+
+_OF_TEXTS = (secrets, requirements, hashes, projects, pipelines, scripts, workflows, machines)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,13 +99,18 @@ def review(
             stack, of_stack = StackReview(stack=name, file=file, compared=False), []
         stacks.append(stack)
         findings += of_stack
-    for rule in (_gone_files, secrets, requirements, projects, _unplanned, pipelines):
+    for rule in (*_OF_TEXTS, _gone_files, _unplanned):
         findings += rule(source)
+    # Where a plan knows a document, its finding says more.
+    known = {f.place.file for f in findings if f.place and f.loss in ("rights", "access")}
+    findings += [f for f in statements(source) if f.place and f.place.file not in known]
+    planned = [name for name in source.changed if reaches_plans(name, files)]
+    findings += unseen(source, planned, {f.place.file for f in findings if f.place})
     if options.unjudged:
         findings = [
             f.model_copy(update={"level": "ask"}) if f.level == "unjudged" else f for f in findings
         ]
-    sorted_findings = ordered(findings)
+    sorted_findings = tuple(reasoned(source, ordered(findings)))
     return Review(
         verdict=verdict(sorted_findings),
         base=base,
@@ -270,8 +282,9 @@ def _stack(
         findings += build.settings(before.cluster, after.cluster)
     changes: list[Change] = []
     if after.plan and after.plan.states:
+        new = _resources(after, source.root)
         if before and before.plan and before.plan.states:
-            old, new = _resources(before, source.base), _resources(after, source.root)
+            old = _resources(before, source.base)
             changes = compare(old, new)
             # What follows from the file is judged apart from what follows from code.
             if middle := _resources(head.by_base, source.base):
@@ -280,7 +293,7 @@ def _stack(
             else:
                 code = file not in source.changed or head.by_base is not None
                 findings += build.changes(changes, new, named, code=code)
-        findings += build.violations(pack.new())
+        findings += build.violations(pack.new(), new)
     pools = tuple(_pools(before, after)) if after.cluster else ()
     findings += build.capacity(pools)
     return StackReview(
@@ -511,10 +524,15 @@ class _Builder:
                     suggestion=place.restored(hunk) if result.level == "refuse" else "",
                 )
 
-    def violations(self, violations: Sequence[Violation]) -> Iterator[Finding]:
+    def violations(
+        self, violations: Sequence[Violation], after: Mapping[str, Planned]
+    ) -> Iterator[Finding]:
         for violation in violations:
             name = violation.urn.rsplit("::", 1)[-1]
             where, _ = place.of_stack(self.source, self.file, name.split("-"))
+            if where is None and (made := after.get(violation.urn)):
+                change = Change(kind="changed", before=made, after=made)
+                where, _ = place.of_change(self.source, self.file, change)
             yield Finding(
                 rule=f"pack-{violation.rule}",
                 level="refuse" if violation.mandatory else "ask",
