@@ -89,6 +89,20 @@ MUST = (
         values=("enforced",),
         else_="one more binding opens it to everybody",
     ),
+    # S3 user guide, "Blocking public access": each of the four is off where it is left out.
+    *(
+        Must(
+            kind=f"aws:s3/{kind[0].lower()}{kind[1:]}:{kind}",
+            path=(path,),
+            values=(True,),
+            else_="a policy or an ACL opens what is in it to everybody",
+        )
+        for kind in ("BucketPublicAccessBlock", "AccountPublicAccessBlock")
+        for path in (
+            *("blockPublicAcls", "ignorePublicAcls"),
+            *("blockPublicPolicy", "restrictPublicBuckets"),
+        )
+    ),
     Must(
         kind=_BUCKET,
         path=("uniformBucketLevelAccess",),

@@ -93,6 +93,14 @@ def test_google_role_that_allows_escalation_is_refused(granted: str) -> None:
     assert judge("nobody-has-everything", {"role": granted}, types={0: MEMBER})
 
 
+BLOCK = "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock"
+CLOSED: Body = {
+    "bucket": "a",
+    **dict.fromkeys(("blockPublicAcls", "ignorePublicAcls"), True),
+    **dict.fromkeys(("blockPublicPolicy", "restrictPublicBuckets"), True),
+}
+
+
 @pytest.mark.parametrize(
     ("token", "body", "said"),
     [
@@ -109,6 +117,8 @@ def test_google_role_that_allows_escalation_is_refused(granted: str) -> None:
             "clientCertificateConfig",
         ),
         ("gcp:storage/bucket:Bucket", {"forceDestroy": True}, "forceDestroy"),
+        (BLOCK, CLOSED | {"blockPublicPolicy": False}, "opens what is in it to everybody"),
+        (BLOCK, {"blockPublicAcls": True}, "restrictPublicBuckets"),
         (
             "aws:kms/key:Key",
             document(Principal={"AWS": ["*"]}, Action="kms:*", Resource="*"),
@@ -118,6 +128,10 @@ def test_google_role_that_allows_escalation_is_refused(granted: str) -> None:
 )
 def test_missing_or_weak_hardening_is_refused(token: str, body: Body, said: str) -> None:
     assert any(said in message for message in judge("cloud-is-hardened", body, types={0: token}))
+
+
+def test_bucket_that_nothing_can_open_is_left_alone() -> None:
+    assert not judge("cloud-is-hardened", CLOSED, types={0: BLOCK})
 
 
 def test_a_hardened_cluster_of_google_s_is_left_alone() -> None:
