@@ -102,7 +102,8 @@ def review(
     for rule in (*_OF_TEXTS, _gone_files, _unplanned):
         findings += rule(source)
     # Where a plan knows a document, its finding says more.
-    known = {f.place.file for f in findings if f.place and f.loss in ("rights", "access")}
+    rights = [f for f in findings if f.loss in ("rights", "access") and "not known" not in f.what]
+    known = {f.place.file for f in rights if f.place}
     findings += [f for f in statements(source) if f.place and f.place.file not in known]
     planned = [name for name in source.changed if reaches_plans(name, files)]
     findings += unseen(source, planned, {f.place.file for f in findings if f.place})

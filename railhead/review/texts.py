@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from railhead.review.model import Finding, Level, Place
-from railhead.review.sources import Sources
+from railhead.review.sources import Hunk, Sources
 
 # Forms that their issuers document, and PEM's header (RFC 7468).
 _FORMS = re.compile(
@@ -132,6 +132,9 @@ def _hashed(text: str) -> dict[str, tuple[int, frozenset[str]]]:
 
 
 _STATEMENT = re.compile(r"""['"](Action|NotAction|Resource|NotResource|Principal|Condition)['"]""")
+_EVERYONE = re.compile(
+    r"""['"]Principal['"]\s*:\s*(['"]\*['"]|\{\s*['"]AWS['"]\s*:\s*\[?\s*['"]\*['"])"""
+)
 _QUOTED = re.compile(r"""(['"])((?:(?!\1).)+)\1""")
 
 
@@ -146,6 +149,10 @@ def statements(source: Sources) -> Iterator[Finding]:
         for hunk in source.hunks(name):
             was, now = ("\n".join(lines) for lines in (hunk.before, hunk.after))
             keys = [set(_STATEMENT.findall(text)) for text in (was, now)]
+            if (everyone := _EVERYONE.search(now)) and not _EVERYONE.search(was):
+                yield _statement(
+                    name, hunk, "refuse", "lets everyone on the internet", everyone.group()
+                )
             if not keys[0]:
                 continue
             level: Level = "ask"
@@ -155,15 +162,19 @@ def statements(source: Sources) -> Iterator[Finding]:
                 level, what = "note", "holds under more conditions"
             else:
                 what = "says otherwise"
-            yield Finding(
-                rule="rights-in-code",
-                level=level,
-                loss="rights",
-                subject=f"{name}: a statement of rights",
-                what=f"{what}: `{' '.join(was.split())[:160]}`",
-                who="who has the role, at once",
-                place=Place(file=name, line=hunk.line),
-            )
+            yield _statement(name, hunk, level, what, " ".join(was.split())[:160])
+
+
+def _statement(name: str, hunk: Hunk, level: Level, what: str, text: str) -> Finding:
+    return Finding(
+        rule="rights-in-code",
+        level=level,
+        loss="rights",
+        subject=f"{name}: a statement of rights",
+        what=f"{what}: `{text}`",
+        who="nobody, until someone uses it",
+        place=Place(file=name, line=hunk.line),
+    )
 
 
 def _words(text: str) -> set[str]:

@@ -129,6 +129,9 @@ def test_statement_that_no_plan_knows_is_read_in_code(repository: Path) -> None:
         (text.replace(when, more), ["note"]),
         (text.replace("a:Delete", "a:*"), ["ask"]),
         (text.replace("rows", "grants"), []),
+        (f"{text}more = {{'Principal': '*', 'Effect': 'Allow'}}\n", ["refuse"]),
+        (f"{text}more = {{'Principal': {{'AWS': ['*']}}}}\n", ["refuse"]),
+        (f"{text}more = {{'Principal': {{'Service': 'a'}}}}\n", []),
     ):
         rows = statements(write(source, name, text, after))
         assert [row.level for row in rows] == levels, after
