@@ -34,6 +34,8 @@ _SOURCE = (
 
 #: Programs in whose place torchrun may start the processes.
 _STARTERS = re.compile(r"(?:\S*/)?(?:python[0-9.]*|torchrun|deepspeed)")
+#: Programs that run the words behind their own as they are; any other may be a launcher itself.
+_WRAPPERS = frozenset(("conda", "env", "mamba", "ncu", "nsys", "numactl", "pixi", "poetry", "uv"))
 #: Arguments of torchrun by which a world has another size or place than the job's.
 _SIZES = re.compile(r"--(standalone|nnodes|nproc[_-]per[_-]node|rdzv[_-](backend|endpoint|id))\b")
 #: Arguments of `accelerate launch` by which it starts processes itself, or a file that may say so.
@@ -185,6 +187,8 @@ class Torch(Framework):
         ends = (n for n, w in enumerate(words) if w.endswith(".py") or (w == "-m" and n > first))
         at = next(ends, None)
         if at is None or " " in words[at]:
+            return ()
+        if not starters and words[0].rpartition("/")[2] not in _WRAPPERS:
             return ()
         first = min(first, at)
         before, options, rest = words[:first], words[first + 1 : at], words[at:]

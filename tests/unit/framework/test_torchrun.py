@@ -176,6 +176,15 @@ def test_refusal_names_a_command_that_does_the_same(words: str, instead: str) ->
     assert planned(*instead.split()).command == tuple(instead.split())
 
 
+@pytest.mark.parametrize("words", ["ft_launcher train.py", "fabric run train.py --devices 8"])
+def test_unknown_launcher_gets_no_made_up_command(words: str) -> None:
+    """``fabric run torchrun train.py`` would start something else."""
+    with pytest.raises(InputError) as refused:
+        planned(*words.split())
+    assert refused.value.remedy.startswith("begin it with torchrun and leave size")
+    assert "torchrun train.py" not in refused.value.remedy
+
+
 @pytest.mark.parametrize("start", [["accelerate"], ["uv", "run", "accelerate"]])
 def test_accelerates_launcher_gets_the_jobs_rendezvous(start: list[str]) -> None:
     words = [*start, "launch", "--config_file", "f.yaml", "train.py", "$(PET_NODE_RANK)"]
