@@ -13,6 +13,9 @@ from railhead.fabric.railed import RailDevices
 from railhead.fabric.site import Check, FabricSite, Problem
 from railhead.machines.machine import Machine
 
+#: What is recorded of a pool whose SR-IOV operator the stack does not install.
+OTHERS = "SR-IOV operator"
+
 
 class SriovConfig(Model):
     """The SR-IOV operator's preparation of nodes.
@@ -44,14 +47,23 @@ class SriovFabric(RailDevices):
     sriov: SriovConfig = SriovConfig()
 
     def taken_down_for(self, most_gpus: int) -> dict[str, Any]:
-        """Return a policy's NICs and functions too (sriov-network-operator, pkg/daemon: drain)."""
-        return super().taken_down_for(most_gpus) | {
-            "fabric.sriov.vfs": self.sriov.vfs,
-            "fabric.node_mtu": self.node_mtu,
-            "NICs of fabric.rails": " ".join(
-                sorted(name for rail in self.rails for name in rail.pf_names)
-            ),
-        }
+        """Return a policy's NICs and functions too (sriov-network-operator, pkg/daemon: drain).
+
+        An operator of others is said alone, which is compared with nothing: :mod:`edits' doubts
+        <railhead.config.edits.doubts>` ask whose configuration there was.
+        """
+        others = {} if self.network_operator else {OTHERS: "others'"}
+        return (
+            super().taken_down_for(most_gpus)
+            | others
+            | {
+                "fabric.sriov.vfs": self.sriov.vfs,
+                "fabric.node_mtu": self.node_mtu,
+                "NICs of fabric.rails": " ".join(
+                    sorted(name for rail in self.rails for name in rail.pf_names)
+                ),
+            }
+        )
 
     @property
     def rdma_netns(self) -> str | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from railhead.base.quantity import parse
 from railhead.config.edits.below import changes
 from railhead.contract import ClusterContract
+from railhead.fabric.sriov import OTHERS
 
 
 def doubts(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
@@ -161,6 +162,23 @@ def _lustre(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
         )
 
 
+def _operator_config(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
+    """Yield a configuration of others' SR-IOV operator that an older Railhead made.
+
+    `up` would delete it, and the operator does nothing without one (sriov-network-operator v1.6.0,
+    sriovnetworknodepolicy_controller.go).
+    """
+    was, now = (
+        any(OTHERS in pool.fixed for pool in side.made.pools.values()) for side in (before, after)
+    )
+    if now and not was and before.fabric.mode == after.fabric.mode:
+        yield (
+            "fabric: the SR-IOV operator is others', and so is its SriovOperatorConfig now: if "
+            "`pulumi stack --show-urns` lists one, `pulumi state delete` its URN before `up`, "
+            "which would delete it otherwise; the operator does nothing without one"
+        )
+
+
 def _datasets(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
     now = {(row.namespace, row.claim) for row in after.datasets}
     for row in before.datasets:
@@ -189,6 +207,7 @@ _ROWS = (
     _kept,
     _mounts,
     _lustre,
+    _operator_config,
     _datasets,
     _priorities,
 )

@@ -612,6 +612,21 @@ def test_an_upgrade_that_rolls_nodes_is_asked_for(monkeypatch: pytest.MonkeyPatc
     assert edits.stop(old, new, (RemovalConfig.model_validate(H100),)) == ""
 
 
+def test_configuration_of_others_operator_is_kept() -> None:
+    """An older Railhead made it, and `up` would delete what the program names no more."""
+
+    def others(raw: dict[str, Any]) -> None:
+        del raw["fabric"]["network_operator"]
+
+    new = contract(shipped("onprem-ib-sriov", others))
+    old = new.model_dump(mode="json")
+    for made in old["made"]["pools"].values():
+        del made["fixed"]["SR-IOV operator"]
+    before = ClusterContract.from_data(old, where="it")
+    assert "`pulumi state delete` its URN before `up`" in edits.stop(before, new, ())
+    assert edits.stop(new, new, ()) == ""
+
+
 def test_pinned_image_that_new_nodes_would_not_have_is_told() -> None:
     """terraform-provider-aws #40902: a release that stays is not sent, and EKS takes its newest."""
     old, new = pool(ami_release="1.35.3-20261015"), pool(ami_release="1.35.3-20261115")

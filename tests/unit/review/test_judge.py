@@ -155,6 +155,27 @@ CHANGES = [
         {"values": {"rules": "day: 2026-13-46\n"}},
         "ask jobs: value rules: day: 2026-13-45",
     ),
+    *(
+        (RELEASE, {"values": {key: was}}, {"values": {key: now}}, f"refuse jobs: value {sentence}")
+        for key, was, now, sentence in (
+            (
+                "tolerations",
+                [{"key": "a"}],
+                None,
+                "tolerations: {'key': 'a'} -> (nothing): its pods",
+            ),
+            ("nodeSelector", {"a": "b"}, None, "nodeSelector.a: b -> (nothing): its pods run on"),
+            ("replicaCount", 2, 1, "replicaCount: 2 -> 1: one lost node"),
+            (
+                "resources",
+                {"limits": {"memory": "2Gi"}},
+                {"limits": {"memory": "1Gi"}},
+                "resources",
+            ),
+            ("priorityClassName", "system-node-critical", None, "priorityClassName: system-node-c"),
+        )
+    ),
+    (RELEASE, {"values": {"replicaCount": 1}}, {"values": {"replicaCount": 2}}, "ask jobs: value"),
     (RELEASE, {"version": "1", "timeout": 600}, {"version": "1", "timeout": 900}, "note jobs: may"),
     (BUCKET, {}, {"forceDestroy": True}, "refuse data: is deleted with what is in it"),
     (
@@ -318,7 +339,11 @@ def test_field_that_replaces_is_told_once() -> None:
     assert "is replaced, because of deploymentType" in text
 
 
-@pytest.mark.parametrize("type_", [GUARD, NETWORK, FSX, INGRESS, RELEASE])
+FUNCTIONS = "kubernetes:sriovnetwork.openshift.io/v1:SriovNetworkNodePolicy"
+SRIOV = "kubernetes:sriovnetwork.openshift.io/v1:SriovOperatorConfig"
+
+
+@pytest.mark.parametrize("type_", [GUARD, NETWORK, FSX, INGRESS, RELEASE, FUNCTIONS, SRIOV])
 def test_deletion_is_refused(type_: str) -> None:
     (text,) = said([planned(type_, {"metadata": {"name": "it"}})], [])
     assert text.startswith("refuse ")
