@@ -198,6 +198,7 @@ def _storage(row: GcpStorage, cluster: GcpCluster, where: Mapping[str, str]) -> 
     if isinstance(row, LustreStorage):
         # Managed Lustre documentation, Increase the capacity.
         grows["capacity_gib"] = row.capacity_gib
+        fixed["capacity_gib"] = f"at most {checks.lustre_steps(row)[0]}"
         # Where its servers are, and stay (Service Networking API, reservedPeeringRanges); the
         # firewall rule that lets them in would follow.
         fixed["google_services"] = getattr(cluster.platform.network, "google_services", None)

@@ -49,7 +49,7 @@ _POD_PREFIX = 24
 # VPC documentation: the first two and the last two addresses of a subnet's primary range.
 _RESERVED_ADDRESSES = 4
 # GKE documentation, Allocate network resources by using GKE managed DRANET.
-_DRANET_VERSION = (1, 34, 1)
+_DRANET_VERSION = "1.34.1-gke.1829001"
 # Filestore documentation, service-tiers-zonal and service-tiers-regional, two ranges each: GiB of
 # the smallest, the largest, and between sizes. From 10 TiB on the steps are 2.5 TiB. The regional
 # tier's lower range ends at 10,239 GiB, which is a multiple of one GiB alone.
@@ -436,15 +436,18 @@ def _dranet_version(cluster: GcpCluster) -> Iterator[Problem]:
     version = cluster.platform.kubernetes
     if version is None:
         return
-    given = tuple(int(n) for n in re.findall(r"[0-9]+", version.partition("-")[0]))
-    if given >= _DRANET_VERSION[: len(given)]:
+    given, least = (
+        [int(number) for number in re.findall(r"[0-9]+", text)]
+        for text in (version, _DRANET_VERSION)
+    )
+    # A shorter one is the newest that begins so.
+    if given >= least[: len(given)]:
         return
-    wanted = ".".join(str(n) for n in _DRANET_VERSION)
     for path, _, networking in knowing(cluster.pools, "pools", lambda pool: pool.networking):
         if networking == "dranet":
             yield (
                 "platform.kubernetes",
-                f"{version!r} is too old for the dranet of {path}; it needs {wanted}",
+                f"{version!r} is too old for the dranet of {path}; it needs {_DRANET_VERSION}",
             )
 
 
@@ -559,13 +562,23 @@ def _storage_sizes(cluster: GcpCluster) -> Iterator[Problem]:
     yield from told_each((_size,), cluster.platform.storage, "platform.storage")
 
 
+def lustre_steps(row: LustreStorage) -> tuple[int, int]:
+    """Return up to which size a Lustre file system grows, and its step, both in GiB.
+
+    One that was created below the size at which a tier's steps change stays there (Managed Lustre
+    documentation, Increase the capacity: limitations).
+    """
+    _, most, steps = _LUSTRE[row.throughput]
+    return next((limit for limit in steps if row.capacity_gib <= limit[0]), (most, steps[-1][1]))
+
+
 def _size(path: str, row: GcpStorage) -> Iterator[Problem]:
     ranges: tuple[tuple[int, int, int], ...]
     if isinstance(row, FilestoreStorage):
         ranges, at = _FILESTORE[row.tier], ""
     elif isinstance(row, LustreStorage):
-        least, most, steps = _LUSTRE[row.throughput]
-        step = next((step for limit, step in steps if row.capacity_gib <= limit), least)
+        least, most, _ = _LUSTRE[row.throughput]
+        _, step = lustre_steps(row)
         ranges = ((least, most, step),)
         at = f" at {row.throughput} MB/s a TiB"
     else:
@@ -934,6 +947,19 @@ def doubts(cluster: GcpCluster) -> Iterator[Problem]:
                 f"{mtu} is not the {machine.mtu} that Google gives the rails of a "
                 f"{pool.instance_type!r}; leave it out",
             )
+        yield from _frames(pool, machine, cluster)
+
+
+def _frames(pool: GcpPool, machine: GkeMachine, cluster: GcpCluster) -> Iterator[Problem]:
+    # cluster-toolkit, examples/gke-a3-highgpu and gke-a3-megagpu: mtu of network1 and of gpunets.
+    network = cluster.platform.network
+    mtu = network.mtu if isinstance(network, GcpNewNetwork) else machine.mtu
+    if machine.network_profile is None and mtu != machine.mtu:
+        yield (
+            "platform.network.mtu",
+            f"{mtu} is not the {machine.mtu} that Google gives all interfaces of a "
+            f"{pool.instance_type!r}",
+        )
 
 
 def _reservations(cluster: GcpCluster) -> Iterator[Problem]:

@@ -548,6 +548,7 @@ def test_settings_that_an_older_railhead_did_not_record_pass() -> None:
     for stack, part, name, group, key in (
         ("gcp-a3-mega", "storage", "filestore", "fixed", "capacity_gib"),
         ("gcp-a3-ultra", "storage", "lustre", "grows", "capacity_gib"),
+        ("gcp-a3-ultra", "storage", "lustre", "fixed", "capacity_gib"),
         ("gcp-a3-ultra", "storage", "lustre", "fixed", "google_services"),
         ("onprem-ib-sriov", "pools", "h100", "fixed", driver),
     ):
@@ -587,6 +588,17 @@ def test_automatic_metadata_waits_for_its_size() -> None:
     assert after(grown, shipped("aws-p5-prod", automatic)) == ""
 
 
+def test_lustre_of_google_stays_in_its_steps() -> None:
+    """Managed Lustre documentation, Increase the capacity: not beyond the size of other steps."""
+    small = {"throughput": 500, "capacity_gib": 36000}
+    before = shipped("gcp-a3-ultra", storage(0, **small))
+    grown = shipped("gcp-a3-ultra", storage(0, **small | {"capacity_gib": 3060000}))
+    assert after(before, grown) == ""
+    beyond = shipped("gcp-a3-ultra", storage(0, **small | {"capacity_gib": 3168000}))
+    with pytest.raises(RefusedError, match="capacity_gib at most 3060000 to at most 20016000"):
+        after(grown, beyond)
+
+
 def test_nodes_of_an_older_railhead_are_asked_for() -> None:
     """A launch template of which nothing is known may be another: EKS then replaces each node."""
     old = contract(shipped("aws-p5-prod")).model_dump(mode="json")
@@ -598,18 +610,6 @@ def test_nodes_of_an_older_railhead_are_asked_for() -> None:
     # Of the controllers' nodes nothing is claimed.
     allowed = (RemovalConfig.model_validate(H100),)
     assert edits.stop(before, contract(shipped("aws-p5-prod")), allowed) == ""
-
-
-def test_an_upgrade_that_rolls_nodes_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Railhead's own text is in the template: the file is the same, and the nodes would go."""
-    old = contract(shipped("aws-p5-prod"))
-    monkeypatch.setattr(user_data, "_MEMLOCK", 2**52)
-    _contract.cache_clear()
-    new = contract(shipped("aws-p5-prod"))
-    _contract.cache_clear()
-    with pytest.raises(RefusedError, match=r"pool h100 would lose nodes .*: launch template"):
-        edits.stop(old, new, ())
-    assert edits.stop(old, new, (RemovalConfig.model_validate(H100),)) == ""
 
 
 def test_configuration_of_others_operator_is_kept() -> None:
@@ -625,6 +625,18 @@ def test_configuration_of_others_operator_is_kept() -> None:
     before = ClusterContract.from_data(old, where="it")
     assert "`pulumi state delete` its URN before `up`" in edits.stop(before, new, ())
     assert edits.stop(new, new, ()) == ""
+
+
+def test_an_upgrade_that_rolls_nodes_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Railhead's own text is in the template: the file is the same, and the nodes would go."""
+    old = contract(shipped("aws-p5-prod"))
+    monkeypatch.setattr(user_data, "_MEMLOCK", 2**52)
+    _contract.cache_clear()
+    new = contract(shipped("aws-p5-prod"))
+    _contract.cache_clear()
+    with pytest.raises(RefusedError, match=r"pool h100 would lose nodes .*: launch template"):
+        edits.stop(old, new, ())
+    assert edits.stop(old, new, (RemovalConfig.model_validate(H100),)) == ""
 
 
 def test_pinned_image_that_new_nodes_would_not_have_is_told() -> None:
