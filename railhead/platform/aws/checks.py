@@ -95,6 +95,7 @@ def doubts(cluster: AwsCluster, now: datetime) -> Iterator[Problem]:
     yield from _lustre_metadata(cluster)
     yield from _part_of_an_ultraserver(cluster)
     yield from _services(cluster)
+    yield from _graces(cluster)
     if (region := cluster.platform.region) not in aws.REGIONS:
         yield (
             "platform.region",
@@ -214,6 +215,25 @@ def _lustre_metadata(cluster: AwsCluster) -> Iterator[Problem]:
                 f"{row.metadata.iops} is less than the {included} that {row.capacity_gib} GiB "
                 "bring by themselves in automatic mode: FSx lets no file system grow to this size "
                 f"beside so few, and may make none; write {included} or more, or `kind: automatic`",
+            )
+
+
+def _graces(cluster: AwsCluster) -> Iterator[Problem]:
+    """Yield runtimes whose pods have less time to save than they say, where EC2 ends a node."""
+    spot = {pool.name for pool in cluster.pools if isinstance(pool.purchase, Spot)}
+    for path, runtime in each(cluster.runtimes, "runtimes"):
+        seconds = runtime.grace_seconds
+        if runtime.pool in spot and seconds >= aws.SHUTDOWN_SECONDS:
+            yield (
+                f"{path}.grace_seconds",
+                f"{seconds}: EC2 takes a spot machine two minutes after it says so, some of which "
+                "pass before pods are to end: write 90, and save in that time",
+            )
+        elif seconds > aws.SHUTDOWN_SECONDS:
+            yield (
+                f"{path}.grace_seconds",
+                f"{seconds}: where EC2 ends a node that nobody drained, EKS' image gives pods "
+                f"{aws.SHUTDOWN_SECONDS}; what takes longer to save is lost there",
             )
 
 

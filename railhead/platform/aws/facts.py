@@ -147,6 +147,11 @@ CAPACITY_BLOCK_DAYS = 182
 CAPACITY_BLOCK_NODES = 64
 # EKS API reference, NodegroupUpdateConfig: maxUnavailable.
 UPDATE_NODES = 100
+# Seconds that pods get where their node shuts down, from Kubernetes 1.34 on (amazon-eks-ami of
+# 2026-07-23, nodeadm/internal/kubelet/config.go: 150, of which 30 are critical pods'), and about
+# those that EC2's notice of two minutes leaves on spot (EC2 user guide, spot-instance-
+# termination-notices).
+SHUTDOWN_SECONDS = 120
 # What an account has at first, and may ask to be raised: nodes of a managed node group (EKS user
 # guide, service-quotas); network interfaces in a zone, of which a P5 node has 33: the quota is a
 # region's, and "enforced per Availability Zone"; rules of a security group in each direction (VPC

@@ -746,6 +746,27 @@ def test_more_than_quotas_of_storage_and_rules_is_doubted() -> None:
     assert doubted(put(PLATFORM, "endpoint", "from_cidrs", value=networks[1:])) == []
 
 
+@pytest.mark.parametrize(
+    ("kind", "seconds", "says"),
+    [
+        ("on-demand", 120, ""),
+        ("on-demand", 121, "121: where EC2 ends a node that nobody drained, EKS' image gives pods"),
+        ("spot", 119, ""),
+        ("spot", 120, "120: EC2 takes a spot machine two minutes after it says so"),
+    ],
+)
+def test_less_time_to_save_than_asked_is_doubted(kind: str, seconds: int, says: str) -> None:
+    """amazon-eks-ami: shutdownGracePeriod is 150 seconds, 30 of which are critical pods'."""
+
+    def edit(raw: Any) -> None:
+        raw["pools"][0]["purchase"] = {"kind": kind}
+        for runtime in raw["runtimes"]:
+            runtime["grace_seconds"] = seconds
+
+    texts = doubted(edit)
+    assert [says in text and "grace_seconds" in text for text in texts] == [True, True] * bool(says)
+
+
 def test_lustre_is_doubted_where_fsx_lists_none() -> None:
     """FSx user guide, using-fsx-lustre: Deployment type availability."""
     plain = {"efa": False, "throughput": 250}
