@@ -400,6 +400,12 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
     ),
     (
         ULTRA,
+        [("pools.0.networking", "dranet"), ("platform.kubernetes", "1.34.1-gke.1431000")],
+        "platform.kubernetes",
+        "it needs 1.34.1-gke.1829001",
+    ),
+    (
+        ULTRA,
         [("pools.0.networking", "dranet"), ("platform.kubernetes", "1.33")],
         "platform.kubernetes",
         "it needs 1.34.1",

@@ -727,6 +727,12 @@ DOUBTED: list[tuple[str, Edit, str, str]] = [
     ("gcp-a3-mega", put("pools[0].driver", "disabled"), "pools[0].driver", "nobody installs"),
     (
         "gcp-a3-mega",
+        put("platform.network.mtu", 8896),
+        "platform.network.mtu",
+        "8244 that Google gives all interfaces",
+    ),
+    (
+        "gcp-a3-mega",
         put("platform.maintenance.no_upgrades_from", None),
         "platform.maintenance.no_upgrades_from",
         "ends the jobs",
