@@ -19,7 +19,7 @@ from railhead.review.compare import Change
 from railhead.review.judged import Judged
 from railhead.review.judges import program
 from railhead.review.model import Level
-from railhead.review.rows import flat, less, parts, prefix, several, short, told
+from railhead.review.rows import flat, less, lost, parts, prefix, several, short, told
 
 _LEVELS = ("privileged", "baseline", "restricted")
 _OUTSIDE = ("LoadBalancer", "NodePort")  # Types of a service that is reached from there.
@@ -475,6 +475,28 @@ _WEAKER = re.compile(
 )
 # Of those, switches that loosen where they are on.
 _LOOSENS = re.compile(r"insecure|privileged|hostnetwork|skip|disable", re.I)
+# Values that charts pass on to their pods, as `helm create` lays them out, and what is lost then.
+_SERVED = "jobs that ask for what its pods serve"
+_PLACED: tuple[tuple[re.Pattern[str], Callable[[Any, Any], bool], str], ...] = (
+    (
+        re.compile(r"tolerations$", re.I),
+        lost,
+        "its pods no longer run on nodes with that taint: devices, drivers and metrics that they "
+        "serve there are gone, and jobs that ask for them wait",
+    ),
+    (
+        re.compile(r"(nodeSelector|affinity)\b", re.I),
+        lost,
+        "its pods run on other nodes, where what they serve is not needed, or no more where it is",
+    ),
+    (re.compile(r"replica(s|Count)$", re.I), less, "one lost node or restart stops it"),
+    (
+        re.compile(r"resources\.(limits|requests)\.(memory|cpu)$", re.I),
+        less,
+        "it is killed, or slow, where it needs more, and what it serves with it",
+    ),
+    (re.compile(r"priorityClassName$", re.I), lost, "it is evicted where others need room"),
+)
 # Such as Grafana's `auth.anonymous` and Argo CD's `users.anonymous.enabled`.
 _ANONYMOUS = re.compile(r"anonymous[._]?enabled$|(allow|enable)_?anonymous\w*$", re.I)
 
@@ -564,6 +586,9 @@ def _value(path: str, was: Any, now: Any, *, code: bool) -> Judged:
         return Judged("refuse", "jobs", f"{text}: a tag that moves")
     if now is False and was is True and path.endswith(("enabled", "Enabled")):
         return Judged("refuse" if code else "ask", "jobs", f"{text}: it is switched off")
+    for pattern, holds, says in _PLACED:
+        if pattern.search(path) and holds(was, now):
+            return Judged("refuse" if code else "ask", "jobs", f"{text}: {says}", _SERVED)
     if isinstance(was, list) and any(item not in several(now) for item in was):
         return Judged("ask", "jobs", f"{text}: something is no longer there")
     if _WEAKER.search(path) and not _stronger(path, now):

@@ -351,3 +351,15 @@ def settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tu
                     text = row.says.format(was=short(was), now=short(now))
                     yield path, Judged(row.level, row.loss, text, row.who)
                     break
+    yield from _unused(before, after)
+
+
+def _unused(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[str, Judged]]:
+    """Yield paid nodes that a pool no longer takes, though it still has what was bought."""
+    known = {pool.get("name"): pool for pool in before.get("pools") or ()}
+    for pool in after.get("pools") or ():
+        bought = pool.get("purchase") or pool.get("capacity") or {}
+        was, now = known.get(pool.get("name"), {}).get("nodes"), pool.get("nodes")
+        if bought.get("kind") in _PAID and less(was, now):
+            text = f"{was - now} of the {was} nodes of its {bought['kind']} are paid for and empty"
+            yield f"pools[{pool['name']}].nodes", Judged("ask", "capacity", text, "who pays")

@@ -132,6 +132,7 @@ def _hashed(text: str) -> dict[str, tuple[int, frozenset[str]]]:
 
 
 _STATEMENT = re.compile(r"""['"](Action|NotAction|Resource|NotResource|Principal|Condition)['"]""")
+_STATEMENT_LINES = 8  # Further up is another statement.
 _EVERYONE = re.compile(
     r"""['"]Principal['"]\s*:\s*(['"]\*['"]|\{\s*['"]AWS['"]\s*:\s*\[?\s*['"]\*['"])"""
 )
@@ -162,7 +163,17 @@ def statements(source: Sources) -> Iterator[Finding]:
                 level, what = "note", "holds under more conditions"
             else:
                 what = "says otherwise"
-            yield _statement(name, hunk, level, what, " ".join(was.split())[:160])
+            text = " ".join(was.split())[:160]
+            yield _statement(name, hunk, level, f"{what}{_allowed(source, name, hunk)}", text)
+
+
+def _allowed(source: Sources, name: str, hunk: Hunk) -> str:
+    """Return the action of a statement of which other lines change, for a sentence."""
+    lines = (source.text(name, head=False) or "").splitlines()
+    for line in reversed(lines[max(hunk.was - _STATEMENT_LINES, 0) : hunk.was - 1]):
+        if "Action" in line:
+            return f" for {' '.join(line.split()).rstrip(',')[:80]}"
+    return ""
 
 
 def _statement(name: str, hunk: Hunk, level: Level, what: str, text: str) -> Finding:

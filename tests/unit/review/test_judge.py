@@ -304,6 +304,23 @@ def test_command_of_added_pods_is_told() -> None:
     assert not any("runs `" in text for text in texts)
 
 
+def test_paid_nodes_that_a_pool_leaves_are_reported() -> None:
+    def cluster(nodes: int, **bought: Any) -> dict[str, Any]:
+        return {"pools": [{"name": "a", "nodes": nodes, **bought}]}
+
+    for bought, now, sentence in (
+        ({"purchase": {"kind": "reservation"}}, 12, "4 of the 16 nodes of its reservation are"),
+        ({"capacity": {"kind": "capacity-block"}}, 15, "1 of the 16 nodes of its capacity-block"),
+        ({"capacity": {"kind": "on-demand"}}, 12, ""),
+        ({"purchase": {"kind": "reservation"}}, 17, ""),
+        ({}, 12, ""),
+    ):
+        rows = settings(cluster(16, **bought), cluster(now, **bought))
+        texts = [row.what for _, row in rows if row.loss == "capacity"]
+        assert len(texts) == bool(sentence), (bought, texts)
+        assert all(text.startswith(sentence) for text in texts)
+
+
 NODES = "aws:eks/nodeGroup:NodeGroup"
 GKE_NODES = "gcp:container/nodePool:NodePool"
 

@@ -133,8 +133,10 @@ def test_statement_that_no_plan_knows_is_read_in_code(repository: Path) -> None:
         (f"{text}more = {{'Principal': {{'AWS': ['*']}}}}\n", ["refuse"]),
         (f"{text}more = {{'Principal': {{'Service': 'a'}}}}\n", []),
     ):
-        rows = statements(write(source, name, text, after))
+        rows = list(statements(write(source, name, text, after)))
         assert [row.level for row in rows] == levels, after
+    (row,) = statements(write(source, name, text, text.replace(when, "")))
+    assert row.what.startswith('holds without the condition that it had for "Action": ["a:Delete"]')
 
 
 ROW = """machines:
