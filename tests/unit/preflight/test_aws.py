@@ -642,7 +642,7 @@ def test_key_of_volumes_by_its_policy_or_a_grant(
 ) -> None:
     """Auto Scaling user guide, key-policy-requirements-EBS-encryption: both ways are shown."""
     allowed = {"Effect": "Allow", "Principal": principal, "Action": "kms:*", "Resource": "*"}
-    policy = {"Policy": json.dumps({"Statement": [allowed]})} if principal else {}
+    policy: Raw = {"Policy": json.dumps({"Statement": [allowed]})} if principal else {}
     key = own_key(world, **policy)
     if not principal:
         world.client("kms").create_grant(
