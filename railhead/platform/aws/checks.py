@@ -742,13 +742,22 @@ def _network_layers(cluster: AwsCluster) -> Iterator[Problem]:
     for _, pool, kind in knowing(cluster.pools, "pools", lambda pool: pool.instance_type):
         most = aws.NETWORK_LAYERS.get(kind)
         for path, level in asked:
-            if most is not None and int(level[-1]) > most:
+            if most is not None and level not in layers_of(most):
                 has = f"the {most} wider ones" if most else "none"
                 yield (
                     path,
                     f"{level!r}: nodes of {kind!r} (pool {pool.name!r}) have no such label, of the "
                     f"network layers {has}; no job would be placed on them: remove it",
                 )
+
+
+def layers_of(most: int) -> list[str]:
+    """Return the labels of so many layers of the network, the widest first.
+
+    >>> layers_of(2)[-1]
+    'topology.k8s.aws/network-node-layer-2'
+    """
+    return [f"{aws.NETWORK_LAYER}{number}" for number in range(1, most + 1)]
 
 
 def _closest_layer(cluster: AwsCluster) -> Iterator[Problem]:

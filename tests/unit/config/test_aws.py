@@ -533,6 +533,13 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
     ),
     (
         PROD,
+        lambda raw: raw["topology"].insert(3, "topology.k8s.aws/network-node-layer-x"),
+        "topology[3]: 'topology.k8s.aws/network-node-layer-x': nodes of 'p5.48xlarge' (pool "
+        "'h100') have no such label, of the network layers the 3 wider ones; no job would be "
+        "placed on them: remove it",
+    ),
+    (
+        PROD,
         lambda raw: raw["topology"].insert(3, "topology.k8s.aws/network-node-layer-4"),
         "topology[3]: 'topology.k8s.aws/network-node-layer-4': nodes of 'p5.48xlarge' (pool "
         "'h100') have no such label, of the network layers the 3 wider ones; no job would be "
