@@ -19,6 +19,8 @@ LAUNCHER_LABEL = "railhead.dev/launcher"
 UNCHARGED_LABEL = "railhead.dev/uncharged"
 # A ClusterTrainingRuntime that this stack published.
 PUBLISHED_LABEL = "railhead.dev/published"
+# On what `railhead launch` makes: the job's name.
+JOB_LABEL = "railhead.dev/job"
 # The ConfigMap of a training namespace that owns its jobs.
 JOBS_OWNER = "railhead-jobs"
 # On a claim that holds checkpoints.

@@ -1,4 +1,4 @@
-"""The state of a job, read from TrainJob, Workload, JobSet and pods each time."""
+"""The state of a job, read from its TrainJob or JobSet, Workload and pods each time."""
 
 from __future__ import annotations
 
@@ -10,8 +10,14 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any
 
-from railhead.base.errors import NotFoundError, did_you_mean
-from railhead.base.names import QUEUE_LABEL, TRAINER_CONTAINER, TRAINER_JOB, TRAINER_LAUNCHER
+from railhead.base.errors import InputError, NotFoundError, choices, did_you_mean
+from railhead.base.names import (
+    JOB_LABEL,
+    QUEUE_LABEL,
+    TRAINER_CONTAINER,
+    TRAINER_JOB,
+    TRAINER_LAUNCHER,
+)
 from railhead.base.quantity import parse, show
 from railhead.kube import client as kube
 from railhead.kube import volcano
@@ -25,6 +31,9 @@ JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
 REPLICATED_LABEL = "jobset.sigs.k8s.io/replicatedjob-name"
 INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
 UID_LABEL = "kueue.x-k8s.io/job-uid"
+#: The kind of a job of several roles; all others are TrainJobs.
+JOBSET = "JobSet"
+JOBSET_API = "jobset.x-k8s.io/v1alpha2"
 #: How :attr:`Node.reason` begins where the kernel ended a container for its memory.
 OUT_OF_MEMORY = "out of memory"
 #: On a job that `railhead launch` submitted: who did, by the API server's own name for them.
@@ -56,7 +65,7 @@ class Node:
     """One pod of the gang.
 
     ``machine`` is empty until the pod is placed, ``since`` until its container runs, and
-    ``finished`` until that has ended.
+    ``finished`` until that has ended. ``name`` is by its role, where the job has several.
     """
 
     index: int
@@ -70,6 +79,14 @@ class Node:
     reason: str
     finished: str = ""
     since: str = ""
+    role: str = TRAINER_JOB
+    #: The index of the first pod of its role.
+    first: int = 0
+
+    @property
+    def name(self) -> str:
+        """The node's name, such as ``node-3``."""
+        return f"{self.role}-{self.index - self.first}"
 
     def runs(self, now: datetime) -> int:
         """Return the seconds since its container began to run; 0 where that is not known."""
@@ -79,11 +96,37 @@ class Node:
         """Return the object that ``--json`` prints."""
         return {
             "index": self.index,
+            "name": self.name,
             "pod": self.pod,
             "machine": self.machine,
             "phase": self.phase,
             "restarts": self.restarts,
             "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Role:
+    """The pods of one role of a gang, each its own world; ``first`` is their first index."""
+
+    name: str
+    first: int
+    nodes: int
+    processes_per_node: int
+    gpus_per_node: int
+
+    @property
+    def ranks(self) -> int:
+        """The number of its processes."""
+        return self.nodes * self.processes_per_node
+
+    def to_json(self) -> Object:
+        """Return the object that ``--json`` prints."""
+        return {
+            "name": self.name,
+            "nodes": self.nodes,
+            "processes_per_node": self.processes_per_node,
+            "gpus_per_node": self.gpus_per_node,
         }
 
 
@@ -97,6 +140,8 @@ class JobState:
         restarts: times that the whole gang was started again.
         charged: pods that its scheduler charges, None before it has seen the job.
         held: seconds for which Kueue had admitted it, all its admissions together.
+        roles: its roles, its own pods first, if it has several; ``wanted`` is all pods, and
+            ``processes_per_node`` and ``gpus_per_node`` are of its own.
     """
 
     name: str
@@ -115,16 +160,64 @@ class JobState:
     restarts: int
     user: str = ""
     held: int = 0
+    roles: tuple[Role, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Role, ...]:
+        """The roles of the job, or all of its pods as one."""
+        alone = Role(
+            name=TRAINER_JOB,
+            first=0,
+            nodes=self.wanted,
+            processes_per_node=self.processes_per_node,
+            gpus_per_node=self.gpus_per_node,
+        )
+        return self.roles or (alone,)
+
+    def role(self, name: str | None) -> Role:
+        """Return the role of that name; its own pods for None.
+
+        Raises:
+            InputError: it has no such role.
+        """
+        for role in self.parts:
+            if name in (None, role.name):
+                return role
+        raise InputError(
+            f"--role {name}: {self.name} has no such role"
+            + choices(str(name), [role.name for role in self.parts]),
+            remedy="name one of its roles, or leave it out",
+        )
+
+    def part(self, index: int) -> Role:
+        """Return the role of a node."""
+        return next(role for role in reversed(self.parts) if index >= role.first)
+
+    def ranks_of(self, index: int) -> range:
+        """Return the ranks of a node's processes, in the world of its role."""
+        role = self.part(index)
+        each = role.processes_per_node
+        return range((index - role.first) * each, (index - role.first + 1) * each)
+
+    def name_of(self, index: int) -> str:
+        """Return the name of a node, which may have no pod."""
+        role = self.part(index)
+        return f"{role.name}-{index - role.first}"
 
     @property
     def ranks(self) -> int:
         """The number of processes in the whole job."""
-        return self.wanted * self.processes_per_node
+        return sum(role.ranks for role in self.parts)
+
+    @property
+    def gpus(self) -> int:
+        """The number of GPUs of the whole job."""
+        return sum(role.nodes * role.gpus_per_node for role in self.parts)
 
     @property
     def gpu_hours(self) -> float:
         """The hours that its GPUs were its own."""
-        return round(self.held * self.wanted * self.gpus_per_node / 3600, 2)
+        return round(self.held * self.gpus / 3600, 2)
 
     def age(self, now: datetime | None = None) -> int:
         """Return the seconds since it was submitted."""
@@ -144,6 +237,8 @@ class JobState:
             "processes_per_node": self.processes_per_node,
             "gpus_per_node": self.gpus_per_node,
             "ranks": self.ranks,
+            "gpus": self.gpus,
+            "roles": [role.to_json() for role in self.roles],
             "charged": self.charged,
             "restarts": self.restarts,
             "gpu_hours": self.gpu_hours,
@@ -215,12 +310,29 @@ def read_node(pod: Object) -> Node:
     )
 
 
-def gang(pods: Iterable[Object]) -> tuple[Node, ...]:
-    """Return the trainer's pods by index, the newest where a pod was replaced.
+def gang(pods: Iterable[Object], roles: Sequence[Role] = ()) -> tuple[Node, ...]:
+    """Return the trainer's pods, or those of all roles, by index; the newest of one.
 
     A pod that starts the others' processes comes last, as in Trainer's hostfile.
     """
     newest: dict[int, tuple[str, Node]] = {}
+    for pod, node in _in_roles(pods, roles) if roles else _in_one(pods):
+        born = pod["metadata"].get("creationTimestamp") or ""
+        if node.index not in newest or born >= newest[node.index][0]:
+            newest[node.index] = (born, node)
+    return tuple(newest[index][1] for index in sorted(newest))
+
+
+def _in_roles(pods: Iterable[Object], roles: Sequence[Role]) -> Iterator[tuple[Object, Node]]:
+    firsts = {role.name: role.first for role in roles}
+    for pod in pods:
+        role = str((pod["metadata"].get("labels") or {}).get(REPLICATED_LABEL))
+        if role in firsts:
+            node, first = read_node(pod), firsts[role]
+            yield pod, replace(node, index=first + node.index, role=role, first=first)
+
+
+def _in_one(pods: Iterable[Object]) -> Iterator[tuple[Object, Node]]:
     ours: dict[str, list[Object]] = {TRAINER_JOB: [], TRAINER_LAUNCHER: []}
     for pod in pods:
         name = (pod["metadata"].get("labels") or {}).get(REPLICATED_LABEL)
@@ -230,10 +342,7 @@ def gang(pods: Iterable[Object]) -> tuple[Node, ...]:
         node = read_node(pod)
         if pod in ours[TRAINER_LAUNCHER]:
             node = replace(node, index=servers + node.index)
-        born = pod["metadata"].get("creationTimestamp") or ""
-        if node.index not in newest or born >= newest[node.index][0]:
-            newest[node.index] = (born, node)
-    return tuple(newest[index][1] for index in sorted(newest))
+        yield pod, node
 
 
 def allowed(cluster: kube.Cluster, path: str, selector: str = "", fields: str = "") -> list[Object]:
@@ -261,20 +370,19 @@ def happened(event: Object) -> str:
     return str(event.get("lastTimestamp") or event.get("eventTime") or "")
 
 
-def named(indexes: Sequence[int]) -> str:
+def named(names: Sequence[str]) -> str:
     """Return the names of nodes; of many, the first few and how many more."""
-    names = [f"node-{index}" for index in indexes[:_NAMED]]
-    more = len(indexes) - _NAMED
-    return ", ".join(names) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def alike(nodes: Iterable[Node]) -> list[tuple[str, str]]:
     """Return the nodes that have a reason for their state, those with the same one together."""
-    indexes: dict[str, list[int]] = {}
+    names: dict[str, list[str]] = {}
     for node in nodes:
         if node.reason:
-            indexes.setdefault(node.reason, []).append(node.index)
-    return [(named(same), reason) for reason, same in indexes.items()]
+            names.setdefault(node.reason, []).append(node.name)
+    return [(named(same), reason) for reason, same in names.items()]
 
 
 def _unmade(node: Node) -> bool:
@@ -396,10 +504,18 @@ def _selector(workload: Object | None) -> Object:
 
 
 def _waiting(
-    cluster: kube.Cluster, job: Object, workload: Object | None, *, queue: str, wanted: int
+    cluster: kube.Cluster,
+    job: Object,
+    workload: Object | None,
+    *,
+    queue: str,
+    wanted: int,
+    roles: Sequence[Role],
 ) -> str:
     gpu, each = _gpus(job, workload)
-    parts = [f"needs {wanted} x {each} {gpu}" if each else f"needs {wanted} pods"]
+    sizes = [(role.nodes, role.gpus_per_node) for role in roles] or [(wanted, each)]
+    amounts = " + ".join(f"{nodes} x {gpus}" for nodes, gpus in sizes)
+    parts = [f"needs {amounts} {gpu}" if each else f"needs {wanted} pods"]
     namespace, labels = job["metadata"]["namespace"], _selector(workload)
     if each and (room := _queue_room(cluster, namespace, queue, gpu, labels)):
         parts.append(room)
@@ -427,7 +543,7 @@ def _unbound(cluster: kube.Cluster, job: Object, group: Object | None, wanted: i
 def _failure(job: Object, nodes: tuple[Node, ...]) -> str:
     why = condition(job, "Failed")
     text = str(why.get("message") or why.get("reason") or "failed")
-    bad = [f"node-{n.index} ({n.pod} on {n.machine}) {n.reason}" for n in nodes if n.reason]
+    bad = [f"{n.name} ({n.pod} on {n.machine}) {n.reason}" for n in nodes if n.reason]
     return "; ".join([text, *bad])
 
 
@@ -441,7 +557,8 @@ def _phase(
     spec = job.get("spec") or {}
     if job["metadata"].get("deletionTimestamp"):
         return Phase.CANCELLING
-    if holds(job, "Complete"):
+    # A TrainJob's, and a JobSet's.
+    if holds(job, "Complete") or holds(job, "Completed"):
         return Phase.COMPLETED
     if holds(job, "Failed"):
         return Phase.FAILED
@@ -472,11 +589,12 @@ def _detail(
     phase: Phase,
     queue: str,
     wanted: int,
+    roles: Sequence[Role],
 ) -> str:
     if phase is Phase.QUEUED and volcano.queue_of(job):
         return _unbound(cluster, job, group, wanted)
     if phase is Phase.QUEUED:
-        return _waiting(cluster, job, workload, queue=queue, wanted=wanted)
+        return _waiting(cluster, job, workload, queue=queue, wanted=wanted, roles=roles)
     if phase is Phase.FAILED:
         return _failure(job, nodes)
     if phase is Phase.SUSPENDED:
@@ -484,10 +602,16 @@ def _detail(
     if phase is Phase.ADMITTED:
         return "admitted by the queue; pods are being made"
     if phase in (Phase.STARTING, Phase.RUNNING, Phase.CANCELLING):
-        up = sum(1 for n in nodes if n.phase in ("Running", "Succeeded"))
+        up = [n for n in nodes if n.phase in ("Running", "Succeeded")]
+        each = [
+            f"{role.name} {sum(1 for n in up if n.role == role.name)} of {role.nodes}"
+            for role in roles
+        ]
         why = [f"{names}: {reason}" for names, reason in alike(nodes)]
         history = put_back(workload)
-        return "; ".join([f"{up} of {wanted} pods running", *why, *([history] if history else [])])
+        running = f"{len(up)} of {wanted} pods running"
+        running += f": {', '.join(each)}" if each else ""
+        return "; ".join([running, *why, *([history] if history else [])])
     return ""
 
 
@@ -520,8 +644,9 @@ def _build(
     metadata, spec = job["metadata"], job.get("spec") or {}
     trainer = spec.get("trainer") or {}
     queue = (metadata.get("labels") or {}).get(QUEUE_LABEL) or volcano.queue_of(job)
-    counted = charged(workload) or volcano.members(group)
-    wanted = int(trainer.get("numNodes") or counted or 1)
+    counted, roles = charged(workload) or volcano.members(group), roles_of(job)
+    pods = sum(role.nodes for role in roles)
+    wanted = int(trainer.get("numNodes") or pods or counted or 1)
     phase = _phase(job, workload, group, nodes, wanted)
     return JobState(
         name=metadata["name"],
@@ -529,24 +654,65 @@ def _build(
         uid=metadata["uid"],
         phase=phase,
         detail=_detail(
-            cluster, job, workload, group, nodes, phase=phase, queue=queue, wanted=wanted
+            cluster,
+            job,
+            workload,
+            group,
+            nodes,
+            phase=phase,
+            queue=queue,
+            wanted=wanted,
+            roles=roles,
         ),
         queue=queue,
         runtime=(spec.get("runtimeRef") or {}).get("name") or "",
         wanted=wanted,
-        processes_per_node=_processes(job, workload, child, group),
-        gpus_per_node=_gpus(job, workload, group)[1],
+        processes_per_node=roles[0].processes_per_node
+        if roles
+        else _processes(job, workload, child, group),
+        gpus_per_node=roles[0].gpus_per_node if roles else _gpus(job, workload, group)[1],
         charged=counted,
         created=_time(metadata["creationTimestamp"]),
         nodes=nodes,
         restarts=int(((child or {}).get("status") or {}).get("restarts") or 0),
         user=str((metadata.get("annotations") or {}).get(USER) or ""),
         held=_held_seconds(workload, datetime.now(UTC)),
+        roles=roles,
     )
 
 
+def roles_of(job: Object) -> tuple[Role, ...]:
+    """Return the roles of a JobSet that launch wrote, in its order; none of a TrainJob."""
+    roles: list[Role] = []
+    for replicated in (job.get("spec") or {}).get("replicatedJobs") or []:
+        spec = replicated["template"]["spec"]
+        (container, *_) = spec["template"]["spec"]["containers"]
+        env = {row["name"]: str(row.get("value")) for row in container.get("env") or []}
+        requests = (container.get("resources") or {}).get("requests") or {}
+        gpus = next((int(parse(n)) for name, n in requests.items() if name.endswith("/gpu")), 0)
+        roles.append(
+            Role(
+                name=replicated["name"],
+                first=sum(role.nodes for role in roles),
+                nodes=int(spec.get("parallelism") or 1),
+                processes_per_node=int(env.get("RAILHEAD_PROCESSES_PER_NODE") or gpus or 1),
+                gpus_per_node=gpus,
+            )
+        )
+    return tuple(roles)
+
+
+def trainer(job: Object) -> Object:
+    """Return the image, the words and the variables of a job, of several roles its own pods'."""
+    spec = job.get("spec") or {}
+    for replicated in spec.get("replicatedJobs") or []:
+        container: Object = replicated["template"]["spec"]["template"]["spec"]["containers"][0]
+        return container
+    return spec.get("trainer") or {}
+
+
 def read_state(cluster: kube.Cluster, job: Object) -> JobState:
-    """Return the state of one TrainJob object that was just read."""
+    """Return the state of one job, a TrainJob or a JobSet, that was just read."""
     namespace, name = job["metadata"]["namespace"], job["metadata"]["name"]
     workloads = allowed(
         cluster,
@@ -558,8 +724,8 @@ def read_state(cluster: kube.Cluster, job: Object) -> JobState:
         cluster,
         job,
         workload=workloads[0] if workloads else None,
-        nodes=_explained(gang(pods), _complaints(cluster, namespace, pods)),
-        child=cluster.find(kube.jobset(namespace, name)),
+        nodes=_explained(gang(pods, roles_of(job)), _complaints(cluster, namespace, pods)),
+        child=job if job.get("kind") == JOBSET else cluster.find(kube.jobset(namespace, name)),
         group=_groups(cluster, namespace, [job]).get(name),
     )
 
@@ -578,7 +744,7 @@ def read_states(cluster: kube.Cluster, namespaces: tuple[str, ...]) -> list[JobS
     Namespaces whose jobs may not be read are left out, unless it is all of them.
     """
     states: list[JobState] = []
-    for namespace, jobs in _readable_jobs(cluster, namespaces):
+    for namespace, jobs, jobsets in _readable_jobs(cluster, namespaces):
         if not jobs:
             continue
         pods: dict[str, list[Object]] = {}
@@ -591,7 +757,7 @@ def read_states(cluster: kube.Cluster, namespaces: tuple[str, ...]) -> list[JobS
             for w in allowed(cluster, kube.kueue(namespace, "workloads"))
         }
         groups = _groups(cluster, namespace, jobs)
-        children = {c["metadata"]["name"]: c for c in allowed(cluster, kube.jobset(namespace, ""))}
+        children = {child["metadata"]["name"]: child for child in jobsets}
         for job in jobs:
             name = job["metadata"]["name"]
             states.append(
@@ -599,7 +765,7 @@ def read_states(cluster: kube.Cluster, namespaces: tuple[str, ...]) -> list[JobS
                     cluster,
                     job,
                     workload=workloads.get(job["metadata"]["uid"]),
-                    nodes=_explained(gang(pods.get(name, [])), complaints),
+                    nodes=_explained(gang(pods.get(name, []), roles_of(job)), complaints),
                     child=children.get(name),
                     group=groups.get(name),
                 )
@@ -608,9 +774,11 @@ def read_states(cluster: kube.Cluster, namespaces: tuple[str, ...]) -> list[JobS
 
 
 def _readable_jobs(
-    cluster: kube.Cluster, namespaces: tuple[str, ...]
-) -> Iterator[tuple[str, list[Object]]]:
-    """Yield each namespace whose jobs may be read, with them; of several, other teams' may not.
+    cluster: kube.Cluster, namespaces: tuple[str, ...], *, selector: str = ""
+) -> Iterator[tuple[str, list[Object], list[Object]]]:
+    """Yield each namespace whose jobs may be read, with them and the JobSets that are selected.
+
+    Of several, other teams' may not be read.
 
     Raises:
         ApiError: none may be read.
@@ -619,18 +787,52 @@ def _readable_jobs(
     for namespace in namespaces:
         try:
             jobs = cluster.list(kube.trainjobs(namespace))
+            jobsets = allowed(cluster, kube.jobset(namespace, ""), selector=selector)
         except kube.ApiError as error:
             if error.status != 403:
                 raise
             refused.append(error)
         else:
-            yield namespace, jobs
+            yield namespace, [*jobs, *of_roles(jobsets)], jobsets
     if refused and len(refused) == len(namespaces):
         raise refused[0]
 
 
+def of_roles(jobsets: Iterable[Object]) -> list[Object]:
+    """Return the JobSets that are jobs of their own: launch wrote them, and no TrainJob."""
+    return [
+        {"kind": JOBSET, "apiVersion": JOBSET_API} | jobset
+        for jobset in jobsets
+        if JOB_LABEL in (jobset["metadata"].get("labels") or {})
+        and all(
+            o.get("kind") != "TrainJob" for o in jobset["metadata"].get("ownerReferences") or ()
+        )
+    ]
+
+
+def folder_of(job: Object) -> str:
+    """Return the path of the objects of a job's kind in its namespace."""
+    namespace = job["metadata"]["namespace"]
+    is_set = job.get("kind") == JOBSET
+    return kube.jobset(namespace, "") if is_set else kube.trainjobs(namespace)
+
+
+def find_again(cluster: kube.Cluster, job: Object) -> Object | None:
+    """Return a job as it is now; None once it is gone, also where another has its name."""
+    now = cluster.find(f"{folder_of(job)}/{job['metadata']['name']}")
+    return now if now and now["metadata"]["uid"] == job["metadata"]["uid"] else None
+
+
+def find_in(cluster: kube.Cluster, namespace: str, name: str) -> Object | None:
+    """Return the job of that name: a TrainJob, or a JobSet of several roles."""
+    if (job := cluster.find(kube.trainjobs(namespace, name))) is not None:
+        return job
+    jobset = readable(cluster, kube.jobset(namespace, name))
+    return next(iter(of_roles([jobset] if jobset else [])), None)
+
+
 def find_job(cluster: kube.Cluster, namespaces: tuple[str, ...], name: str) -> Object:
-    """Return the TrainJob called ``name`` in the first namespace that has it.
+    """Return the job called ``name`` in the first namespace that has it.
 
     Raises:
         NotFoundError: no namespace has it; the message names near misses and the jobs.
@@ -638,7 +840,7 @@ def find_job(cluster: kube.Cluster, namespaces: tuple[str, ...], name: str) -> O
     """
     for namespace in namespaces if name else ():
         try:
-            job = cluster.find(kube.trainjobs(namespace, name))
+            job = find_in(cluster, namespace, name)
         except kube.ApiError as error:
             # Other teams' jobs may not be read.
             if error.status != 403 or len(namespaces) == 1:
@@ -676,7 +878,7 @@ def matching(states: Iterable[JobState], name: str | None) -> list[JobState]:
 def find_jobs(
     cluster: kube.Cluster, namespaces: tuple[str, ...], names: Iterable[str]
 ) -> list[Object]:
-    """Return the TrainJobs of these names or patterns, each once. Raises as find_job does."""
+    """Return the jobs of these names or patterns, each once. Raises as find_job does."""
     by_uid: dict[str, Object] = {}
     for name in names:
         if is_pattern(name):
@@ -697,6 +899,7 @@ def _no_match(pattern: str) -> NotFoundError:
 
 
 def list_jobs(cluster: kube.Cluster, namespaces: tuple[str, ...]) -> list[Object]:
-    """Return every TrainJob in the namespaces, oldest first. Raises as _readable_jobs does."""
-    jobs = [job for _, several in _readable_jobs(cluster, namespaces) for job in several]
+    """Return every job in the namespaces, oldest first. Raises as _readable_jobs does."""
+    every = _readable_jobs(cluster, namespaces, selector=JOB_LABEL)
+    jobs = [job for _, several, _ in every for job in several]
     return sorted(jobs, key=lambda job: str(job["metadata"]["creationTimestamp"]))

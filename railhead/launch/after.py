@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from railhead.kube.client import Cluster
     from railhead.kube.jobs import JobState, Node
 
+RoleName = Annotated[
+    str | None, typer.Option("--role", metavar="NAME", help="Of which role. Default: its own pods.")
+]
 NodeIndex = Annotated[
     int, typer.Option("--node", metavar="N", min=0, help="Which node, counted from 0.")
 ]
@@ -60,25 +63,13 @@ def wait(
     after --timeout.
     """
     from railhead.kube import jobs
-    from railhead.kube.jobs import Phase
     from railhead.launch import cli
 
-    ended: list[JobState] = []
-    bad: list[str] = []
-    deadline = None if timeout is None else time.monotonic() + timeout
     with connected(kubeconfig, context, lab) as cluster:
         where = namespaces_of(cluster, namespace)
         # A wrong name is reported before anything is waited for.
-        for job in jobs.find_jobs(cluster, where, names):
-            name = job["metadata"]["name"]
-            left = None if deadline is None else max(0.1, deadline - time.monotonic())
-            last = cli.watch(cluster, job, timeout=left)
-            if last is None or not last.phase.finished:
-                bad.append(f"{name} was deleted")
-            elif last.phase is not Phase.COMPLETED:
-                bad.append(f"{name} failed: {last.detail}")
-            if last is not None:
-                ended.append(last)
+        several = jobs.find_jobs(cluster, where, names)
+        ended, bad = cli.wait_for(cluster, several, timeout=timeout)
     if as_json:
         dump([state.to_json() for state in ended])
     if bad:
@@ -156,9 +147,10 @@ def listed(
         return
     width = len(max((state.name for state in states), key=len, default=""))
     for state in states:
+        sizes = "+".join(f"{role.nodes}x{role.gpus_per_node}" for role in state.parts)
         out(
             f"{state.name:<{width}}  {state.phase.value:<10}  {state.namespace}  "
-            f"{state.wanted}x{state.gpus_per_node}  {since(state.age())}"
+            f"{sizes}  {since(state.age())}"
         )
 
 
@@ -225,16 +217,20 @@ def _described(about: dict[str, Any]) -> None:
         ("age", since(about["age_seconds"])),
         (
             "size",
-            f"{about['nodes']} nodes x {about['gpus_per_node']} GPUs, "
+            f"{about['nodes']} nodes, {about['gpus']} GPUs, {about['ranks']} processes"
+            if about.get("roles")
+            else f"{about['nodes']} nodes x {about['gpus_per_node']} GPUs, "
             f"{about['processes_per_node']} processes each, {about['ranks']} ranks",
         ),
-        ("runtime", about["runtime"]),
+        *(("role", _role(role)) for role in about.get("roles", ())),
+        ("runtime", about["runtime"] or "those of its roles"),
         ("queue", about["queue"] or "none"),
         ("image", about["image"] or "the runtime's"),
         ("command", shown(about["command"])),
         ("environment", ", ".join(about["environment"]) or "nothing of its own"),
         ("restarts", str(about["restarts"])),
-        *((f"node {pod['index']}", _place(pod)) for pod in about["pods"]),
+        # What an earlier Railhead kept has no names.
+        *((pod.get("name", f"node-{pod['index']}"), _place(pod)) for pod in about["pods"]),
         *(("claim", claim) for claim in about.get("claims", ())),
     ]
     for key, value in rows:
@@ -242,6 +238,13 @@ def _described(about: dict[str, Any]) -> None:
     for line in about.get("waits", ()):
         out(line)
     out("")
+
+
+def _role(role: dict[str, Any]) -> str:
+    return (
+        f"{role['name']}, {role['nodes']} nodes x {role['gpus_per_node']} GPUs, "
+        f"{role['processes_per_node']} processes each"
+    )
 
 
 def _place(pod: dict[str, Any]) -> str:
@@ -359,7 +362,7 @@ def restart(
                 cluster, job, timeout_seconds=timeout, progress=say, without=avoid or ()
             )
             metadata = made["metadata"]
-            say(f"created TrainJob {metadata['namespace']}/{metadata['name']} again")
+            say(f"created {made['kind']} {metadata['namespace']}/{metadata['name']} again")
             if follow:
                 cli.follow_to_the_end(cluster, made)
 
@@ -388,24 +391,26 @@ def _kubectl(cluster: Cluster, *words: str) -> None:
     os.execv(command[0], command)  # noqa: S606 - no shell, and a list of words
 
 
-def running_node(state: JobState, node: int) -> Node:
-    """Return a node of a job, whose container runs.
+def running_node(state: JobState, node: int, role: str | None = None) -> Node:
+    """Return a node of a job, or of one of its roles, whose container runs.
 
     Raises:
+        InputError: it has no such role.
         PrerequisiteError: it does not run.
         NotFoundError: the job has no such node now.
     """
+    part = state.role(role)
     for item in state.nodes:
-        if item.index == node:
+        if item.index == part.first + node and node < part.nodes:
             if item.started and not item.ended:
                 return item
             raise PrerequisiteError(
-                f"{state.name}: node {node} does not run: {item.phase} {item.reason}".rstrip(),
+                f"{state.name}: {item.name} does not run: {item.phase} {item.reason}".rstrip(),
                 remedy=f"`railhead status {state.name}` shows its nodes",
             )
     raise NotFoundError(
-        f"{state.name} has no pod of node {node}; it is {state.phase.value}, and has "
-        f"{state.wanted} nodes",
+        f"{state.name} has no pod of {part.name}-{node}; it is {state.phase.value}, and has "
+        f"{part.nodes} nodes{f' of role {part.name}' if state.roles else ''}",
         remedy=f"`railhead status {state.name}` shows its nodes",
     )
 
@@ -416,6 +421,7 @@ def execute(
         list[str], typer.Argument(metavar="-- COMMAND...", help="The program and its arguments.")
     ],
     node: NodeIndex = 0,
+    role: RoleName = None,
     namespace: Namespace = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -431,7 +437,7 @@ def execute(
 
     with connected(kubeconfig, context, lab) as cluster:
         _, state = found(cluster, namespaces_of(cluster, namespace), name)
-        pod = running_node(state, node)
+        pod = running_node(state, node, role)
         terminal = ["-i", "-t"] if sys.stdin.isatty() and sys.stdout.isatty() else []
         container = container_of(cluster, state.runtime)
         _kubectl(
@@ -461,6 +467,7 @@ def port_forward(
         list[str], typer.Argument(metavar="[LOCAL:]REMOTE...", help="Ports of the container.")
     ],
     node: NodeIndex = 0,
+    role: RoleName = None,
     namespace: Namespace = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -475,7 +482,7 @@ def port_forward(
     check_ports(ports)
     with connected(kubeconfig, context, lab) as cluster:
         _, state = found(cluster, namespaces_of(cluster, namespace), name)
-        pod = running_node(state, node)
+        pod = running_node(state, node, role)
         _kubectl(cluster, "-n", state.namespace, "port-forward", f"pod/{pod.pod}", *ports)
 
 

@@ -18,7 +18,8 @@ from railhead.kube import jobs
 from railhead.kube.client import Cluster, choose_target
 from railhead.kube.jobs import JobState
 from railhead.kube.published import namespaces, process_prefix, read_contract
-from railhead.launch import insight, render, submit
+from railhead.launch import insight, submit
+from railhead.launch.apis import objects
 from railhead.launch.insight import Insight
 from railhead.launch.job import job_of
 from railhead.launch.logs import past, stream
@@ -113,7 +114,7 @@ class Job:
 
     def objects(self, cluster: Cluster) -> list[dict[str, Any]]:
         """Return the objects that :meth:`submit` would create. Raises as :meth:`plan`."""
-        return render.objects(self.plan(cluster))
+        return objects(self.plan(cluster))
 
     def submit(self, cluster: Cluster | None = None) -> Run:
         """Check everything, then create it; all of it, or nothing.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from decimal import ROUND_CEILING
 from functools import cached_property
 from threading import Lock
 
 from railhead.base.finding import Finding
+from railhead.base.quantity import parse
 from railhead.contract import ClusterContract
 from railhead.kube import client as kube
 from railhead.kube import nodes
@@ -35,6 +37,27 @@ class Asked:
     def parts(self) -> tuple[Plan, ...]:
         """The plans of all roles of the gang."""
         return (self.gang or self).plan.parts
+
+    @property
+    def together(self) -> tuple[Plan, ...]:
+        """The plans of those roles that run in the same pool."""
+        return tuple(part for part in self.parts if part.pool.name == self.plan.pool.name)
+
+    @property
+    def machines(self) -> int:
+        """The machines of the pool that these roles need, at least: small pods share them."""
+        capacity = {name: parse(each) for name, each in self.plan.pool.capacity.items()}
+        results = [max(part.nodes for part in self.together)]
+        for name, most in capacity.items():
+            wanted = [
+                (part.nodes, parse((part.resources.get("requests") or {}).get(name, 0)))
+                for part in self.together
+            ]
+            results.append(sum(number for number, each in wanted if 2 * each > most))
+            if most:
+                total = sum(number * each for number, each in wanted)
+                results.append(int((total / most).to_integral_value(ROUND_CEILING)))
+        return max(results)
 
     @property
     def each(self) -> tuple[Asked, ...]:

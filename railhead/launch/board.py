@@ -69,7 +69,7 @@ def job(cluster: Cluster, state: JobState, nodes: Sequence[Node]) -> Row:
         "user": state.user,
         "queue": state.queue,
         "nodes": state.wanted,
-        "gpus": state.wanted * state.gpus_per_node,
+        "gpus": state.gpus,
         "phase": state.phase.value,
         "unit": best.unit,
         "step": best.step,
@@ -77,8 +77,8 @@ def job(cluster: Cluster, state: JobState, nodes: Sequence[Node]) -> Row:
         "rate": best.rate,
         "restarts": state.restarts,
         "age_seconds": state.age(now),
-        "silent_seconds": {f"node-{index}": seconds for index, seconds in silent.items()},
-        "nodes_without_output": [f"node-{n}" for n in missing],
+        "silent_seconds": {state.name_of(index): seconds for index, seconds in silent.items()},
+        "nodes_without_output": [state.name_of(n) for n in missing],
     }
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from railhead.base.errors import InputError, NotFoundError, RailheadError
+from railhead.base.errors import InputError, NotFoundError, RailheadError, RefusedError
 from railhead.base.options import Context, Json, Kubeconfig, Lab, Namespace, grouped
 from railhead.launch.console import (
     ConsoleProgress,
@@ -29,7 +29,7 @@ from railhead.launch.console import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from railhead.contract import ClusterContract
     from railhead.kube.client import Cluster, Object
@@ -59,12 +59,15 @@ Example: [bold]railhead launch examples/torch-ddp.yaml --follow[/bold]
 
 One job for each value: [bold]railhead launch JOB.yaml --matrix env.LR=1e-3,1e-4[/bold]
 
+Once another job has completed: [bold]railhead launch JOB.yaml --after pretrain[/bold]
+
 A complete job file:
 
 \b
 {example}
 Exits 0 when the job is submitted or, with --wait or --follow, when it has completed; 1 when it
-failed; 3 for a mistake in the file; 6 when the cluster or a check refuses it; 7 after --timeout.
+failed; 3 for a mistake in the file; 6 when the cluster or a check refuses it, or a job of --after
+did not complete; 7 after --timeout.
 """.format(example=JOB_FILE_EXAMPLE.replace("[", "\\["))
 
 
@@ -156,6 +159,15 @@ def launch(
         float | None,
         typer.Option("--timeout", metavar="SECONDS", min=1, help="Stop waiting; the job goes on."),
     ] = None,
+    after: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--after",
+            metavar="JOB[:any]",
+            help="Check now, launch when this job has completed; with :any, when it has ended. "
+            "Repeatable.",
+        ),
+    ] = None,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Run all checks and print the objects; create nothing."),
@@ -186,10 +198,20 @@ def launch(
         rows = matrices.combinations(overrides.matrix, single)
         several = matrices.read(job_file, overrides.sets(), rows)
         with connected(kubeconfig, context, lab) as cluster:
-            matrices.launch(cluster, several, rows, dry_run=dry_run, as_json=as_json)
+            needed = _needed(cluster, after or ())
+            matrices.launch(
+                cluster,
+                several,
+                rows,
+                dry_run=dry_run,
+                as_json=as_json,
+                first=lambda: _wait_first(cluster, needed),
+            )
         return
     from railhead.launch.job import read_job
 
+    if api and after:
+        raise InputError("--after: --api prints a job and launches none", remedy="leave one out")
     # A mistake in the file is reported without a cluster.
     job, files = read_job(job_file, sets=overrides.sets())
     with connected(kubeconfig, context, lab) as cluster:
@@ -204,6 +226,7 @@ def launch(
             follow=follow,
             wait=wait,
             timeout=timeout,
+            after=after or (),
             dry_run=dry_run,
             api=api,
             as_json=as_json,
@@ -237,6 +260,7 @@ def launch_plan(
     follow: bool = False,
     wait: bool = False,
     timeout: float | None = None,
+    after: Sequence[str] = (),
     dry_run: bool = False,
     api: str | None = None,
     as_json: bool = False,
@@ -244,12 +268,14 @@ def launch_plan(
     """Check a plan, then print its objects or submit it; the options are `railhead launch`'s.
 
     Raises:
-        RefusedError: a check, or the cluster, says no.
+        NotFoundError: there is no job that it is to come after.
+        RefusedError: a check, or the cluster, says no; or such a job did not complete.
         RailheadError: it was waited for, and did not complete.
     """
-    from railhead.launch import render
+    from railhead.launch.apis import objects
     from railhead.launch.preflight import preflight
 
+    needed = _needed(cluster, after)
     checks = preflight(cluster, plan, contract, api=api)
     say(f"{_describe(plan)} on {contract.cluster} ({cluster.target.why})")
     for check in checks:
@@ -261,9 +287,85 @@ def launch_plan(
         print_objects(_as_another_kind(cluster, plan, api), as_json=as_json)
         return
     if dry_run:
-        print_objects(render.objects(plan), as_json=as_json)
+        print_objects(objects(plan), as_json=as_json)
         return
+    _wait_first(cluster, needed)
     _submit(cluster, plan, follow=follow, wait=wait, timeout=timeout, as_json=as_json)
+
+
+def _needed(cluster: Cluster, after: Sequence[str]) -> list[tuple[Object, bool]]:
+    """Return the jobs of ``--after``, each with whether any end of it will do.
+
+    Raises:
+        InputError: something else than ``any`` stands behind a name.
+        NotFoundError: there is no such job.
+    """
+    from railhead.kube import jobs
+
+    if not after:
+        return []
+    where, needed = namespaces_of(cluster, None), []
+    for item in after:
+        name, colon, end = item.partition(":")
+        if colon and end != "any":
+            raise InputError(
+                f"--after {item}: {end!r} is no end of a job",
+                remedy=f"{name} for when it has completed, {name}:any for when it has ended",
+            )
+        needed += [(job, bool(colon)) for job in jobs.find_jobs(cluster, where, [name])]
+    return needed
+
+
+def _wait_first(cluster: Cluster, needed: Sequence[tuple[Object, bool]]) -> None:
+    """Wait for the jobs that a launch comes after, in their order.
+
+    Raises:
+        RefusedError: one that was to complete did not.
+    """
+    if not needed:
+        return
+    ends = [
+        f"{job['metadata']['name']} has {'ended' if any_end else 'completed'}"
+        for job, any_end in needed
+    ]
+    say(f"all checks passed; to be launched when {' and '.join(ends)}; Ctrl-C launches nothing")
+    try:
+        for job, any_end in needed:
+            _, bad = wait_for(cluster, [job])
+            if bad and not any_end:
+                raise RefusedError(
+                    f"--after: {bad[0]}",
+                    remedy=f"`railhead describe {job['metadata']['name']}` says what happened",
+                )
+    except BaseException:
+        say("nothing was launched")
+        raise
+
+
+def wait_for(
+    cluster: Cluster, several: Sequence[Object], *, timeout: float | None = None
+) -> tuple[list[JobState], list[str]]:
+    """Wait until jobs have ended; return their last states, and what became of those that failed.
+
+    Raises:
+        TimedOutError: not all had ended in time; they go on.
+    """
+    from railhead.kube.jobs import Phase
+
+    ended: list[JobState] = []
+    bad: list[str] = []
+    deadline = None if timeout is None else time.monotonic() + timeout
+    for job in several:
+        name = job["metadata"]["name"]
+        left = None if deadline is None else max(0.1, deadline - time.monotonic())
+        last = watch(cluster, job, timeout=left)
+        if last is None or not last.phase.finished:
+            bad.append(f"{name} was deleted")
+        elif last.phase is not Phase.COMPLETED:
+            bad.append(f"{name} failed: {last.detail}")
+        if last is not None:
+            ended.append(last)
+    return ended, bad
 
 
 def _as_another_kind(cluster: Cluster, plan: Plan, api: str) -> list[dict[str, Any]]:
@@ -295,7 +397,7 @@ def _submit(
     from railhead.launch import submit
 
     job = submit.submit(cluster, plan)
-    say(f"created TrainJob {plan.namespace}/{plan.name}")
+    say(f"created {job['kind']} {plan.namespace}/{plan.name}")
     if not (follow or wait):
         if as_json:
             # Kueue has not looked at it yet, and the job leaves its GPUs to the runtime.
@@ -484,7 +586,7 @@ def _show(states: list[JobState], seen: Insight | None, *, as_json: bool) -> Non
                 state.phase.value,
                 str(state.wanted),
                 str(state.ranks),
-                str(state.wanted * state.gpus_per_node),
+                str(state.gpus),
                 state.queue or "-",
                 str(state.restarts),
                 since(state.age()),
@@ -509,11 +611,11 @@ def _show(states: list[JobState], seen: Insight | None, *, as_json: bool) -> Non
 def _pods(state: JobState) -> None:
     rows = []
     for node in state.nodes:
-        first = node.index * state.processes_per_node
-        last = first + state.processes_per_node - 1
+        mine = state.ranks_of(node.index)
+        first, last = mine[0], mine[-1]
         rows.append(
             (
-                f"node-{node.index}",
+                node.name,
                 f"{first}-{last}" if last > first else str(first),
                 node.pod,
                 node.machine or "-",
@@ -537,6 +639,10 @@ class LogOptions:
     node: Annotated[
         int | None,
         typer.Option("--node", metavar="N", help="Print only this node, counted from 0."),
+    ] = None
+    role: Annotated[
+        str | None,
+        typer.Option("--role", metavar="NAME", help="Print only this role; --node counts in it."),
     ] = None
     follow: Annotated[
         bool,
@@ -600,7 +706,7 @@ def logs(
     with connected(kubeconfig, context, lab) as cluster:
         where = namespaces_of(cluster, namespace)
         if lines.previous:
-            _previous(cluster, where, name, rank=lines.rank, node=lines.node, show=show)
+            _previous(cluster, where, name, lines, show)
             return
         together = lines.merged or lines.timestamps
         try:
@@ -608,14 +714,24 @@ def logs(
         except NotFoundError as missing:
             if lines.follow:
                 raise
-            wanted = {"rank": lines.rank, "node": lines.node, "tail": lines.tail}
             for line in past.gone(
-                cluster, where, name, missing, **wanted, merged=together, say=say
+                cluster,
+                where,
+                name,
+                missing,
+                rank=lines.rank,
+                node=lines.node,
+                role=lines.role,
+                tail=lines.tail,
+                merged=together,
+                say=say,
             ):
                 show(line)
             return
         prefix = None if lines.rank is None else process_prefix(cluster, now.runtime)
-        selection = stream.select(now, rank=lines.rank, node=lines.node, prefix=prefix)
+        selection = stream.select(
+            now, rank=lines.rank, node=lines.node, role=lines.role, prefix=prefix
+        )
         if lines.follow:
             _follow(cluster, job, now, selection, lines.tail, shape)
             return
@@ -664,16 +780,15 @@ def _previous(
     cluster: Cluster,
     where: tuple[str, ...],
     name: str,
-    *,
-    rank: int | None,
-    node: int | None,
+    lines: LogOptions,
     show: Callable[[Line], None],
 ) -> None:
     """Print what is known of attempts that are over; the job itself may be gone."""
     from railhead.launch.logs import past
 
     shown = False
-    for line in past.before(cluster, where, name, rank=rank, node=node, say=say):
+    which: dict[str, Any] = {"rank": lines.rank, "node": lines.node, "role": lines.role}
+    for line in past.before(cluster, where, name, **which, say=say):
         show(line)
         shown = True
     if not shown:
@@ -697,13 +812,13 @@ def keep(cluster: Cluster, job: dict[str, Any]) -> None:
 
 def _keep_history(cluster: Cluster, job: dict[str, Any], state: JobState) -> None:
     """Keep what is known of a job now; nothing fails where it cannot be read."""
-    from railhead.kube import client as kube
+    from railhead.kube import jobs
     from railhead.launch import history
     from railhead.launch.logs import kept
 
     try:
         # Its own conditions are as old as the object.
-        now = cluster.find(kube.trainjobs(state.namespace, state.name)) or job
+        now = jobs.find_again(cluster, job) or job
         reported = history.described(cluster, now, state)
     except RailheadError:
         return

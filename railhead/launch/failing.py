@@ -67,6 +67,7 @@ class Failure:
         line: what it said; empty where its log says nothing.
         at: when it said so, RFC 3339.
         job: the job's name.
+        name: the node's name.
     """
 
     node: int
@@ -76,6 +77,7 @@ class Failure:
     line: str
     at: str
     job: str
+    name: str
 
     def lines(self) -> list[str]:
         """Return the failure, and what to change if a machine or a variable may be its cause."""
@@ -88,8 +90,8 @@ class Failure:
 
     def text(self) -> str:
         """Return the failure in one line."""
-        who = f"rank {self.rank} on node-{self.node}" if self.rank is not None else ""
-        who = who or f"a process of node-{self.node}"
+        who = f"rank {self.rank} on {self.name}" if self.rank is not None else ""
+        who = who or f"a process of {self.name}"
         where = f" ({self.machine})" if self.machine else ""
         message = f": {self.line}" if self.line else f": {self.exit}" if self.exit else ""
         return f"first to fail: {who}{where}{message}"
@@ -116,12 +118,14 @@ class Silence:
         seconds: since its last line; None where it never wrote one.
         others: seconds since the newest line of any node.
         step: the step at which the job stands, where lines come but no step does.
+        name: the node's name.
     """
 
     node: int
     ranks: tuple[int, ...]
     seconds: int | None
     others: int
+    name: str
     step: str = ""
 
     def text(self) -> str:
@@ -138,7 +142,7 @@ class Silence:
         wrote = "has printed nothing at all" if self.seconds is None else "has been silent for "
         wrote += since(self.seconds) if self.seconds is not None else ""
         return (
-            f"it may hang: node-{self.node} ({who}) {wrote}; the newest line of any node is "
+            f"it may hang: {self.name} ({who}) {wrote}; the newest line of any node is "
             f"{since(self.others)} old"
         )
 
@@ -190,6 +194,7 @@ def _blamed(node: Node, lines: Sequence[str], state: JobState, prefix: str | Non
     """Return a node's failure by its own log: the first clear cause in its last lines."""
     results: dict[tuple[bool, int, int], tuple[str, str, int | None]] = {}
     root: int | None = None
+    mine = state.ranks_of(node.index)
     for number, raw in enumerate(lines):
         stamp, _, text = raw.partition(" ")
         local: int | None = None
@@ -205,16 +210,16 @@ def _blamed(node: Node, lines: Sequence[str], state: JobState, prefix: str | Non
     stamp, text, local = results[min(results)] if results else ("", "", None)
     if node.reason.startswith(OUT_OF_MEMORY):
         # The kernel ends all processes of a container at once, and leaves no line in its log.
-        first = node.index * state.processes_per_node
-        ranks = f"ranks {first}-{first + state.processes_per_node - 1}"
+        ranks = f"ranks {mine[0]}-{mine[-1]}"
         stamp, text, local = node.finished, f"{node.reason}, with {ranks}", None
     rank = root
-    if local is not None and local < state.processes_per_node:
-        rank = node.index * state.processes_per_node + local
-    elif rank is None and state.processes_per_node == 1:
-        rank = node.index
+    if local is not None and local < len(mine):
+        rank = mine[local]
+    elif rank is None and len(mine) == 1:
+        rank = mine[0]
     return Failure(
         node=node.index,
+        name=node.name,
         rank=rank,
         machine=node.machine,
         exit=node.reason,
@@ -249,19 +254,19 @@ def silence(
     wrote = {index: entry.silent(now) for index, entry in seen.items() if entry.last is not None}
     newest = min(wrote.values(), default=running)
     mute = [node.index for node in state.nodes if node.started and node.index not in wrote]
-    each = state.processes_per_node
     # Many scripts print on one node alone: nothing is wrong while that one prints.
     if newest < limit:
-        return _standing(seen, now, limit, newest)
+        return _standing(state, seen, now, limit, newest)
     index = mute[0] if mute else max(wrote, key=lambda item: (wrote[item], -item), default=0)
-    ranks = tuple(range(index * each, (index + 1) * each))
-    if not mute and (local := _quietest(tails.get(index, []), prefix, each)) is not None:
-        ranks = (index * each + local,)
-    return Silence(node=index, ranks=ranks, seconds=wrote.get(index), others=newest)
+    ranks = tuple(state.ranks_of(index))
+    if not mute and (local := _quietest(tails.get(index, []), prefix, len(ranks))) is not None:
+        ranks = (ranks[local],)
+    name = state.name_of(index)
+    return Silence(node=index, name=name, ranks=ranks, seconds=wrote.get(index), others=newest)
 
 
 def _standing(
-    seen: dict[int, progress.Progress], now: datetime, limit: int, newest: int
+    state: JobState, seen: dict[int, progress.Progress], now: datetime, limit: int, newest: int
 ) -> Silence | None:
     """Return the silence of a job whose lines come while its step is the same for too long."""
     reported = {
@@ -274,7 +279,12 @@ def _standing(
     if seconds < limit or _done(reported[index].step):
         return None
     return Silence(
-        node=index, ranks=(index,), seconds=seconds, others=newest, step=reported[index].step
+        node=index,
+        name=state.name_of(index),
+        ranks=(index,),
+        seconds=seconds,
+        others=newest,
+        step=reported[index].step,
     )
 
 

@@ -74,8 +74,12 @@ def read(cluster: kube.Cluster, job: Object, state: jobs.JobState) -> list[Happe
     namespace, name = state.namespace, state.name
     selector = f"{jobs.UID_LABEL}={state.uid}"
     workloads = jobs.allowed(cluster, kube.kueue(namespace, "workloads"), selector=selector)
-    child = cluster.find(kube.jobset(namespace, name))
-    objects = [("TrainJob", job), *(("Workload", workload) for workload in workloads)]
+    alone = job.get("kind") == jobs.JOBSET
+    child = None if alone else cluster.find(kube.jobset(namespace, name))
+    objects = [
+        (jobs.JOBSET if alone else "TrainJob", job),
+        *(("Workload", workload) for workload in workloads),
+    ]
     objects += [("JobSet", child)] if child else []
     results = [
         Happening(
@@ -100,7 +104,7 @@ def read(cluster: kube.Cluster, job: Object, state: jobs.JobState) -> list[Happe
 
 def described(cluster: kube.Cluster, job: Object, state: jobs.JobState) -> Object:
     """Return all that is known of a job, as ``railhead describe --json`` prints it."""
-    trainer = (job.get("spec") or {}).get("trainer") or {}
+    trainer = jobs.trainer(job)
     return state.to_json() | {
         "image": trainer.get("image"),
         "command": claimed.without([*(trainer.get("command") or ()), *(trainer.get("args") or ())]),

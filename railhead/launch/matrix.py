@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,14 +91,18 @@ def launch(
     *,
     dry_run: bool,
     as_json: bool,
+    first: Callable[[], None],
 ) -> None:
     """Check all jobs, then print or submit them; none is submitted unless all may be.
+
+    ``first`` is called once all are checked; what it raises submits none.
 
     Raises:
         RefusedError: a check, or the cluster, says no.
     """
     from railhead.kube.published import read_contract
-    from railhead.launch import render, submit
+    from railhead.launch import submit
+    from railhead.launch.apis import objects as objects_of
     from railhead.launch.plan import make_plan
     from railhead.launch.preflight import preflight
 
@@ -107,12 +111,13 @@ def launch(
     for plan in plans:
         preflight(cluster, plan, contract)
     if dry_run:
-        objects = [item for plan in plans for item in render.objects(plan)]
+        objects = [item for plan in plans for item in objects_of(plan)]
         print_objects(objects, as_json=as_json)
         return
+    first()
     for plan, row in zip(plans, rows, strict=True):
-        submit.submit(cluster, plan)
-        say(f"created TrainJob {plan.namespace}/{plan.name}: {' '.join(row)}")
+        made = submit.submit(cluster, plan)
+        say(f"created {made['kind']} {plan.namespace}/{plan.name}: {' '.join(row)}")
     if as_json:
         dump([{"name": plan.name, "namespace": plan.namespace} for plan in plans])
     pattern = f"{plans[0].name.removesuffix('-0')}-*"

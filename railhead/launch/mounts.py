@@ -26,7 +26,8 @@ class Trouble:
 
     def text(self) -> str:
         """Return the trouble in one line."""
-        return f"{named(self.nodes)}: {self.line}"
+        names = [f"node-{index}" for index in self.nodes]
+        return f"{named(names)}: {self.line}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the trouble as ``--json`` prints it."""

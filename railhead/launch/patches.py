@@ -6,6 +6,7 @@ patched by ``podTemplateOverrides``, and what Volcano reads is in ``annotations`
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -48,13 +49,29 @@ def avoided(spec: Object) -> list[str]:
     """Return the nodes that a TrainJob's spec avoids, by :func:`avoiding`."""
     names: list[str] = []
     for override in in_field(spec, "podTemplateOverrides").get("podTemplateOverrides", ()):
-        affinity = (override.get("spec") or {}).get("affinity") or {}
-        required = affinity.get("nodeAffinity", {}).get(
-            "requiredDuringSchedulingIgnoredDuringExecution", {}
-        )
-        for term in required.get("nodeSelectorTerms", ()):
-            names += [name for field in term["matchFields"] for name in field["values"]]
+        names += _avoided(override.get("spec") or {})
     return names
+
+
+def _avoided(pod: Object) -> list[str]:
+    required = ((pod.get("affinity") or {}).get("nodeAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution", {}
+    )
+    return [
+        name
+        for term in required.get("nodeSelectorTerms", ())
+        for field in term["matchFields"]
+        for name in field["values"]
+    ]
+
+
+def without_nodes(spec: Object, nodes: Sequence[str]) -> Object:
+    """Return a JobSet's spec as launch wrote it, whose pods also get none of these nodes."""
+    result = copy.deepcopy(spec)
+    for replicated in result["replicatedJobs"] if nodes else ():
+        pod = replicated["template"]["spec"]["template"]["spec"]
+        pod["affinity"] = avoiding(list(dict.fromkeys((*_avoided(pod), *nodes))))
+    return result
 
 
 def avoid(spec: Object, jobs: Sequence[str], nodes: Sequence[str], field: PlacementField) -> Object:

@@ -119,7 +119,8 @@ def _controllers(cluster: kube.Cluster, state: JobState) -> Iterator[tuple[str, 
     """Yield the last warnings of who makes its pods: Trainer, JobSet, the Job controller."""
     if len(state.nodes) >= state.wanted:
         return
-    made = {f"{state.name}-{role}-0" for role in (TRAINER_JOB, TRAINER_LAUNCHER)}
+    roles = {role.name for role in state.roles} or {TRAINER_JOB, TRAINER_LAUNCHER}
+    made = {f"{state.name}-{role}-0" for role in roles}
     names = {"TrainJob": {state.name}, "JobSet": {state.name}, "Job": made}
     events = jobs.allowed(cluster, kube.core(state.namespace, "events"), fields="type=Warning")
     # One of an earlier job of this name is older.

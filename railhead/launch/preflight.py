@@ -9,6 +9,7 @@ from railhead.base.finding import Finding, checks_in
 from railhead.contract import ClusterContract
 from railhead.kube import client as kube
 from railhead.launch import checks
+from railhead.launch.apis import OF_ROLES
 from railhead.launch.asked import Asked
 from railhead.launch.plan import Plan
 
@@ -22,11 +23,12 @@ def preflight(
         cluster: which.
         plan: the job's.
         contract: the cluster's.
-        api: the kind of job that it is written as; None for a TrainJob.
+        api: the kind of job that it is written as; None for what launch submits.
 
     Raises:
         RefusedError: one or more failed; the message names all of them.
     """
+    api = api or (OF_ROLES if plan.roles else None)
     asked = Asked(cluster=cluster, plan=plan, contract=contract, api=api).each
     modules = checks_in(checks)
     with ThreadPoolExecutor(max_workers=len(modules)) as pool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from railhead.base.errors import InputError
-from railhead.base.names import TRAINER_API
+from railhead.base.names import JOB_LABEL, TRAINER_API
 from railhead.framework.base import Expanded
 from railhead.launch.job import MAX_FILES_BYTES, WORKSPACE, Payload
 from railhead.launch.patches import avoiding, placed
@@ -20,7 +20,6 @@ from railhead.launch.schedulers import SCHEDULERS
 
 Object = dict[str, Any]
 
-JOB_LABEL = "railhead.dev/job"
 MANAGED_BY = {"app.kubernetes.io/managed-by": "railhead"}
 VOLUME = "railhead-files"
 PROOF_VOLUME = "railhead-verify"
@@ -247,7 +246,7 @@ def check_one_role(plan: Plan) -> None:
         raise InputError(
             f"roles: {', '.join(part.role for part in plan.roles)}: only a JobSet has pods of "
             "several roles",
-            remedy="add --api jobset, and give what it prints to `kubectl apply -f -`",
+            remedy="leave --api out: launch then submits a JobSet",
         )
 
 
@@ -306,8 +305,3 @@ def train_job(plan: Plan) -> Object:
         },
         "spec": SCHEDULERS[plan.scheduler].queued(plan, spec),
     }
-
-
-def objects(plan: Plan) -> list[Object]:
-    """Return everything that a launch creates, in the order of creation."""
-    return [*config_maps(plan), train_job(plan)]

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from railhead.base.errors import PrerequisiteError, TimedOutError
-from railhead.base.names import JOBS_OWNER
+from railhead.base.names import JOB_LABEL, JOBS_OWNER
 from railhead.contract import ClusterContract
 from railhead.framework import FRAMEWORKS
 from railhead.kube import client as kube
@@ -17,8 +17,9 @@ from railhead.kube import jobs
 from railhead.kube.jobs import JobState, Phase
 from railhead.kube.published import find_contract
 from railhead.launch import render
+from railhead.launch.apis import submitted
 from railhead.launch.job import MAX_FILES_BYTES, MAX_WORKSPACE_BYTES
-from railhead.launch.patches import avoid, in_field
+from railhead.launch.patches import avoid, in_field, without_nodes
 from railhead.launch.plan import Plan
 
 POLL_SECONDS = 1.0
@@ -44,8 +45,7 @@ def submit(cluster: kube.Cluster, plan: Plan) -> kube.Object:
     Raises:
         ApiError: the cluster refused one of them.
     """
-    body = render.train_job(plan)
-    return _create(cluster, _annotated(cluster, body), render.config_maps(plan))
+    return _create(cluster, _annotated(cluster, submitted(plan)), render.config_maps(plan))
 
 
 def _annotated(cluster: kube.Cluster, body: kube.Object) -> kube.Object:
@@ -69,7 +69,7 @@ def _create(cluster: kube.Cluster, body: kube.Object, files: Sequence[kube.Objec
         for file in files:
             _place(cluster, folder, file)
             paths.append(f"{folder}/{file['metadata']['name']}")
-        created = cluster.create(kube.trainjobs(namespace), body)
+        created = cluster.create(jobs.folder_of(body), body)
     except BaseException:
         for path in paths:
             cluster.delete(path)
@@ -103,9 +103,7 @@ def _place(cluster: kube.Cluster, folder: str, one: kube.Object) -> None:
             raise
         path = f"{folder}/{one['metadata']['name']}"
         result = cluster.find(path)
-        if result is not None and not _labelled(
-            result, one["metadata"]["labels"][render.JOB_LABEL]
-        ):
+        if result is not None and not _labelled(result, one["metadata"]["labels"][JOB_LABEL]):
             raise
     cluster.delete(path)
     cluster.create(folder, one)
@@ -124,7 +122,7 @@ def _files(cluster: kube.Cluster, namespace: str, name: str) -> list[kube.Object
 
 
 def _labelled(files: kube.Object, name: str) -> bool:
-    return (files["metadata"].get("labels") or {}).get(render.JOB_LABEL) == name
+    return (files["metadata"].get("labels") or {}).get(JOB_LABEL) == name
 
 
 def sweep(cluster: kube.Cluster, namespaces: Sequence[str], name: str) -> list[str]:
@@ -171,7 +169,10 @@ def restart(
             remedy=f"`railhead cancel {name}`, then submit it again as it was submitted",
         )
     asked = json.loads(text)
-    asked["spec"] = _placed(asked["spec"], find_contract(cluster), without)
+    if job["kind"] == jobs.JOBSET:
+        asked["spec"] = without_nodes(asked["spec"], without)
+    else:
+        asked["spec"] = _placed(asked["spec"], find_contract(cluster), without)
     files = [
         {key: file[key] for key in ("data", "binaryData") if key in file}
         | {
@@ -227,12 +228,12 @@ def watch(
         TimedOutError: it was not finished in time; the job goes on.
         RailheadError: the cluster could not be asked for five minutes.
     """
-    namespace, name = job["metadata"]["namespace"], job["metadata"]["name"]
+    name = job["metadata"]["name"]
     begin = last_answer = time.monotonic()
     while True:
         try:
-            current = cluster.find(kube.trainjobs(namespace, name))
-            if current is None or current["metadata"]["uid"] != job["metadata"]["uid"]:
+            current = jobs.find_again(cluster, job)
+            if current is None:
                 return
             now = jobs.read_state(cluster, current)
         except (kube.ApiError, PrerequisiteError):
@@ -293,7 +294,7 @@ def cancel(
 
     Args:
         cluster: where it lives.
-        job: the TrainJob, just read.
+        job: the job, just read.
         timeout_seconds: how long to wait for the pods.
         progress: called with a line whenever what is left has changed.
 
@@ -304,7 +305,7 @@ def cancel(
     namespace, name, uid = metadata["namespace"], metadata["name"], metadata["uid"]
     before = jobs.read_state(cluster, job)
     begin = time.monotonic()
-    cluster.delete(kube.trainjobs(namespace, name), propagation="Foreground")
+    cluster.delete(f"{jobs.folder_of(job)}/{name}", propagation="Foreground")
     # Their owner takes them along, except where launch was killed before it could say who that is.
     files = [item["metadata"]["name"] for item in _files(cluster, namespace, name)]
     for file in files:

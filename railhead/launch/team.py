@@ -138,7 +138,7 @@ def waiting_of(cluster: kube.Cluster, states: Iterable[JobState]) -> list[Object
             "queue": state.queue,
             "phase": state.phase.value,
             "nodes": state.wanted,
-            "gpus": state.wanted * state.gpus_per_node,
+            "gpus": state.gpus,
             "age_seconds": state.age(),
             "why": "; ".join(item.text for item in meanings(state.detail)) or state.detail,
         }

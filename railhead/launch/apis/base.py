@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from railhead.base.errors import InputError, PrerequisiteError
+from railhead.base.names import JOB_LABEL
 from railhead.framework import FRAMEWORKS
 from railhead.framework.base import NODE_RANK, NODES, Framework
 from railhead.kube.client import Cluster
 from railhead.launch.patches import avoiding
 from railhead.launch.plan import Plan
 from railhead.launch.render import (
-    JOB_LABEL,
     MANAGED_BY,
     check_one_role,
     from_secret,

@@ -30,13 +30,16 @@ class JobSet(Api):
 
 
 def _replicated(plan: Plan, template: Object) -> Object:
-    job = {
+    job: Object = {
         "backoffLimit": 0,
         "completionMode": "Indexed",
         "parallelism": plan.nodes,
         "completions": plan.nodes,
         "template": template,
     }
+    if plan.finished_days is not None:
+        # As a runtime's Job has it (railhead.resolve.restarts, job_policy).
+        job |= {"ttlSecondsAfterFinished": plan.finished_days * 86400}
     return {"name": plan.role, "replicas": 1, "template": {"spec": job}}
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from railhead.base.finding import Finding
 from railhead.kube import client as kube
-from railhead.launch import render
-from railhead.launch.apis import apis
+from railhead.kube import jobs
+from railhead.launch.apis import submitted
 from railhead.launch.asked import Asked
 
 ORDER = 90
-JOBSET = "jobset"
 UNLESS_OTHERS = True
 
 
@@ -19,12 +18,8 @@ def check(asked: Asked) -> list[Finding]:
     if asked.gang is not None:
         return []
     try:
-        if plan.roles and asked.api == JOBSET:
-            body = apis()[JOBSET].objects(plan)[-1]
-            asked.cluster.create(kube.jobset(plan.namespace, ""), body, dry_run=True)
-        else:
-            body = render.train_job(plan)
-            asked.cluster.create(kube.trainjobs(plan.namespace), body, dry_run=True)
+        body = submitted(plan)
+        asked.cluster.create(jobs.folder_of(body), body, dry_run=True)
     except kube.ApiError as error:
         if error.status in kube.TRANSIENT:
             raise

@@ -176,8 +176,8 @@ class JobFile(BaseModel):
             before the command, for an image without ``sh``. When absent: ``kept``, if there is a
             claim.
         roles: other pods of the same gang, by name, each with its own size, image and command: the
-            queue admits all of them or none, and the job is complete when its own command is. Only
-            a JobSet has roles: ``--api jobset``.
+            queue admits all of them or none, and the job is complete when its own command is. It
+            is submitted as a JobSet.
         sizing: the model, its batch and its machines, for the figures of `--explain` alone.
     """
 

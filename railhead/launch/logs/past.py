@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
+from typing import Any
 
 from railhead.base.errors import NotFoundError, RailheadError
 from railhead.kube import client as kube
@@ -28,6 +29,7 @@ def gone(
     *,
     rank: int | None,
     node: int | None,
+    role: str | None = None,
     tail: int | None = None,
     merged: bool = False,
     say: Say = lambda _: None,
@@ -41,6 +43,7 @@ def gone(
         missing: the error that it is gone; raised if nothing is kept of it either.
         rank: the lines of this process alone.
         node: the lines of this node alone.
+        role: the lines of this role alone, which is not known of a job that is gone.
         tail: the last lines of each node, this many.
         merged: whether the lines of all nodes are sorted by time.
         say: called with what is done meanwhile.
@@ -54,7 +57,7 @@ def gone(
     if folder is None:
         raise missing
     lines: Iterator[Line] = stream.earlier(
-        cluster, None, _selection(cluster, folder, rank, node), folder
+        cluster, None, _selection(cluster, folder, rank, node, role), folder
     )
     if tail is None and merged:
         return lines
@@ -73,6 +76,7 @@ def before(
     *,
     rank: int | None,
     node: int | None,
+    role: str | None = None,
     say: Say = lambda _: None,
 ) -> Iterator[Line]:
     """Yield the lines of earlier attempts by time; without any, those of the last job of that name.
@@ -82,11 +86,12 @@ def before(
     try:
         job = jobs.find_job(cluster, tuple(where), name)
     except NotFoundError as missing:
-        yield from gone(cluster, where, name, missing, rank=rank, node=node, merged=True, say=say)
+        which: dict[str, Any] = {"rank": rank, "node": node, "role": role}
+        yield from gone(cluster, where, name, missing, **which, merged=True, say=say)
         return
     now = jobs.read_state(cluster, job)
     prefix = None if rank is None else process_prefix(cluster, now.runtime)
-    selection = stream.select(now, rank=rank, node=node, prefix=prefix)
+    selection = stream.select(now, rank=rank, node=node, role=role, prefix=prefix)
     child = cluster.find(kube.jobset(now.namespace, name))
     known = {str(child["metadata"]["uid"]): now.uid} if child else {}
     _bring(cluster, [now.namespace], name, node=selection.node, known=known, say=say)
@@ -120,7 +125,11 @@ def _bring(
 
 
 def _selection(
-    cluster: kube.Cluster, folder: kept.Folder, rank: int | None, node: int | None
+    cluster: kube.Cluster,
+    folder: kept.Folder,
+    rank: int | None,
+    node: int | None,
+    role: str | None,
 ) -> Selection:
     about = folder.about()
     if about is None:
@@ -133,4 +142,4 @@ def _selection(
             runtime="",
         )
     prefix = None if rank is None else process_prefix(cluster, about.runtime)
-    return stream.select(about, rank=rank, node=node, prefix=prefix)
+    return stream.select(about, rank=rank, node=node, role=role, prefix=prefix)

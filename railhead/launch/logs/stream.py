@@ -22,7 +22,7 @@ from railhead.base.errors import InputError, PrerequisiteError, RailheadError, T
 from railhead.base.names import TRAINER_CONTAINER
 from railhead.kube import client as kube
 from railhead.kube import jobs
-from railhead.kube.jobs import JobState, Node
+from railhead.kube.jobs import JobState, Node, Role
 from railhead.launch.logs import kept
 
 DRAIN_SECONDS = 10.0
@@ -35,14 +35,18 @@ RETRY_SECONDS = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One line of one node's log; ``at`` is its timestamp as the kubelet has it."""
+    """One line of one node's log; ``at`` is its timestamp as the kubelet has it.
+
+    ``name`` is the node's; empty where the job is gone, and only its index is known.
+    """
 
     node: int
     text: str
     at: str = ""
+    name: str = ""
 
     def __str__(self) -> str:
-        return f"[node-{self.node}] {self.text}"
+        return f"[{self.name or f'node-{self.node}'}] {self.text}"
 
     def dated(self) -> str:
         """Return the line with its time in front."""
@@ -50,13 +54,15 @@ class Line:
 
     def as_json(self) -> str:
         """Return the line as an object in JSON; ``at`` is empty where the time is not known."""
-        return json.dumps({"node": self.node, "at": self.at, "text": self.text})
+        name = self.name or f"node-{self.node}"
+        return json.dumps({"node": self.node, "name": name, "at": self.at, "text": self.text})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
     """The lines that are wanted. ``local_rank`` picks one process of a node, None all of them.
 
+    ``among`` are the nodes of a role; None for those of all.
     ``prefix`` is what the framework's launcher puts before each line of a process: a regular
     expression whose group is the local rank, None where it puts nothing.
     """
@@ -64,10 +70,15 @@ class Selection:
     node: int | None = None
     local_rank: int | None = None
     prefix: str | None = None
+    among: range | None = None
+
+    def wants(self, index: int) -> bool:
+        """Return whether a node's lines are wanted."""
+        return self.node in (None, index) and (self.among is None or index in self.among)
 
     def takes(self, line: Line) -> bool:
         """Return whether a line is of that node and that process, or of no process at all."""
-        if self.node is not None and line.node != self.node:
+        if not self.wants(line.node):
             return False
         if self.local_rank is None or self.prefix is None:
             return True
@@ -76,13 +87,29 @@ class Selection:
 
 
 def select(
-    job: JobState | kept.About, *, rank: int | None, node: int | None, prefix: str | None = None
+    job: JobState | kept.About,
+    *,
+    rank: int | None,
+    node: int | None,
+    role: str | None = None,
+    prefix: str | None = None,
 ) -> Selection:
-    """Turn ``--rank`` or ``--node`` into a selection; ``prefix`` as :class:`Selection` has it.
+    """Turn ``--rank``, ``--node`` and ``--role`` into a selection.
+
+    ``prefix`` is as :class:`Selection` has it. Nodes are counted in their role.
 
     Raises:
-        InputError: both are given, or the job has no such rank or node.
+        InputError: both are given, or the job has no such rank, node or role.
     """
+    if isinstance(job, JobState):
+        part = job.role(role)
+        if job.roles:
+            return _in_role(job, part, rank, node, whole=role is not None)
+    elif role:
+        raise InputError(
+            f"--role {role}: {job.name} is gone, and nothing says which nodes it was",
+            remedy="leave it out, and name a --node: the roles' nodes follow each other",
+        )
     if rank is not None and node is not None:
         raise InputError("--rank and --node both pick one", remedy="give one of the two")
     if rank is not None:
@@ -102,6 +129,24 @@ def select(
             remedy="name one of them",
         )
     return Selection(node=node)
+
+
+def _in_role(
+    job: JobState, role: Role, rank: int | None, node: int | None, *, whole: bool
+) -> Selection:
+    if rank is not None:
+        raise InputError(
+            f"--rank {rank}: each role of {job.name} has ranks of its own",
+            remedy="name a --role and a --node of it",
+        )
+    if node is not None and not 0 <= node < role.nodes:
+        raise InputError(
+            f"--node {node}: role {role.name} of {job.name} has nodes 0 to {role.nodes - 1}",
+            remedy="name one of them",
+        )
+    if node is not None:
+        return Selection(node=role.first + node)
+    return Selection(among=range(role.first, role.first + role.nodes) if whole else None)
 
 
 class _Tail:
@@ -140,7 +185,8 @@ class _Tail:
         self._same.add(raw)
         if self._keep is not None:
             self._keep.write(raw)
-        self._sink.put(Line(node=self._node.index, text=text, at=stamp))
+        node = self._node
+        self._sink.put(Line(node=node.index, text=text, at=stamp, name=node.name))
 
     def _once(self) -> bool:
         """Read until the stream ends; True when the container has nothing more to say."""
@@ -240,7 +286,7 @@ class Gang:
     def look(self, nodes: tuple[Node, ...]) -> None:
         """Start reading every container instance that has started and is not read yet."""
         for node in nodes:
-            wanted = self._selection.node in (None, node.index)
+            wanted = self._selection.wants(node.index)
             key = (node.uid, node.restarts)
             if wanted and node.started and key not in self._tails:
                 self._tails[key] = _Tail(
@@ -326,7 +372,7 @@ def read(
         ApiError: a log could not be read.
         TimedOutError: the server stopped sending in the middle of one.
     """
-    nodes = [node for node in job.nodes if node.started and selection.node in (None, node.index)]
+    nodes = [node for node in job.nodes if node.started and selection.wants(node.index)]
     each = [_of(cluster, job, node, tail=tail) for node in nodes]
     # A node's own lines are in their order, which is that of time.
     lines = heapq.merge(*each, key=lambda line: line.at) if merged else chain(*each)
@@ -354,7 +400,7 @@ def _of(
         ) as lines:
             for raw in lines:
                 stamp, _, text = raw.partition(" ")
-                yield Line(node=node.index, text=text, at=stamp)
+                yield Line(node=node.index, text=text, at=stamp, name=node.name)
     except TimeoutError:
         raise TimedOutError(
             f"the log of {node.pod} stopped in the middle", remedy="try again"
@@ -377,7 +423,10 @@ def earlier(
     lost = [n for n in nodes if n.restarts and (n.uid, n.restarts - 1) not in there]
     present = folder.lines(but={(node.uid, node.restarts) for node in nodes})
     lines = heapq.merge(
-        (Line(node=node, text=text, at=stamp) for stamp, node, text in present),
+        (
+            Line(node=node, text=text, at=stamp, name=job.name_of(node) if job else "")
+            for stamp, node, text in present
+        ),
         *(_before(cluster, job, node) for node in lost if job),
         key=lambda line: line.at,
     )

@@ -48,7 +48,7 @@ class Volcano(Scheduler):
             remedy = "wait until it is open again, or name another queue"
             return [Finding(name="queue", passed=False, text=shut, remedy=remedy)]
         short = _short(asked, queue)
-        return [result, room([plan], f"Queue {plan.queue}", short, "may have at the most")]
+        return [result, room(asked.together, f"Queue {plan.queue}", short, "may have at the most")]
 
 
 def _short(asked: Asked, queue: Object) -> list[str]:
@@ -57,7 +57,7 @@ def _short(asked: Asked, queue: Object) -> list[str]:
     most = (queue.get("spec") or {}).get("capability") or {}
     whole = {name: parse(each) * plan.pool.nodes for name, each in plan.pool.capacity.items()}
     short = []
-    for resource, need in needs([plan]).items():
+    for resource, need in needs(asked.together).items():
         limits = [parse(most[resource])] if resource in most else []
         limits += [whole[resource]] if resource in whole else []
         if limits and need > min(limits):

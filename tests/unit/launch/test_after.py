@@ -175,7 +175,7 @@ def test_describe_tells_what_happened_in_order_and_no_value(
     assert code == 0
     assert "hush" not in out
     assert "torchrun 'a b.py'" in out
-    assert "node 1:      demo-node-0-1-abcde on lab-node-1, Running" in out
+    assert "node-1:      demo-node-0-1-abcde on lab-node-1, Running" in out
     assert out.index("it was let go") < out.index("something is odd (3 times)")
     result = json.loads(run("describe", "demo", "--json")[1])
     assert result["environment"] == ["TOKEN"]
@@ -526,7 +526,7 @@ def test_a_node_that_does_not_run_is_named(api: Api, run: Any, running: Any, kub
     world.end(api, running, failed=True)
     code, _, err = run("port-forward", "demo", "6006", "--node", "1")
     assert code == ExitCode.MISSING_PREREQUISITE
-    assert "node 1 does not run: Failed exited 1" in err
+    assert "node-1 does not run: Failed exited 1" in err
 
 
 def test_without_kubectl_it_says_so(

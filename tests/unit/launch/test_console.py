@@ -204,7 +204,7 @@ def test_a_log_is_asked_for_again_for_a_while(
 ) -> None:
     monkeypatch.setattr(stream, "RETRY_SECONDS", 0.0)
     cluster: Any = Answers(*answers)
-    node: Any = SimpleNamespace(pod="p", uid="u", restarts=0, index=0)
+    node: Any = SimpleNamespace(pod="p", uid="u", restarts=0, index=0, name="node-0")
     lines: queue.SimpleQueue[Any] = queue.SimpleQueue()
     tail = _Tail(cluster, "training", node, tail=None, sink=lines)
     assert tail.ended.wait(10)
@@ -217,7 +217,7 @@ def test_silence_ends_a_log_whose_container_is_over(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(stream, "RETRY_SECONDS", 0.0)
     cluster: Any = Answers(*[TimeoutError()] * 9)
     cluster.find = lambda _path: None
-    node: Any = SimpleNamespace(pod="p", uid="u", restarts=0, index=0)
+    node: Any = SimpleNamespace(pod="p", uid="u", restarts=0, index=0, name="node-0")
     tail = _Tail(cluster, "training", node, tail=None, sink=queue.SimpleQueue())
     assert tail.ended.wait(10)
     assert (cluster.read, tail.error) == (2, None)

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railhead.base.errors import ExitCode, InputError, RefusedError
+from railhead.base.names import JOB_LABEL
 from railhead.contract import ClusterContract, Dataset, Runtime
 from railhead.kube.client import Cluster
 from railhead.launch import job as jobs
@@ -156,7 +157,7 @@ def test_refused_job_leaves_no_objects(api: Api, run: Any, tree: Path) -> None:
 def part(number: int, job: str = "demo") -> dict[str, Any]:
     """Return a ConfigMap that a launch left which was killed half-way: nobody owns it."""
     name = render.files_name("demo", number)
-    return {"metadata": {"name": name, "labels": {render.JOB_LABEL: job}}, "data": {"old": "x"}}
+    return {"metadata": {"name": name, "labels": {JOB_LABEL: job}}, "data": {"old": "x"}}
 
 
 def left(api: Api) -> list[str]:

@@ -719,8 +719,10 @@ def test_unknown_cause_comes_with_the_next_command() -> None:
     assert unnamed.lines() == [f"diagnosis: no line names a cause; {whole} says what to collect"]
 
 
-FAILED = failing.Failure(node=1, rank=2, machine="a", exit="1", line="x", at=STAMP, job="demo")
-SILENT = failing.Silence(node=1, ranks=(2,), seconds=400, others=390)
+FAILED = failing.Failure(
+    node=1, rank=2, machine="a", exit="1", line="x", at=STAMP, job="demo", name="node-1"
+)
+SILENT = failing.Silence(node=1, name="node-1", ranks=(2,), seconds=400, others=390)
 CLAIM = mounts.Trouble(nodes=(0,), line="claim a at /b is slow")
 Seen = insight.Insight
 

@@ -147,7 +147,12 @@ def test_line_is_printed_in_three_ways() -> None:
     line = Line(node=1, text='say "hi"', at="2026-01-02T03:04:05Z")
     assert str(line) == '[node-1] say "hi"'
     assert line.dated() == '2026-01-02T03:04:05Z [node-1] say "hi"'
-    assert line.as_json() == ('{"node": 1, "at": "2026-01-02T03:04:05Z", "text": "say \\"hi\\""}')
+    assert json.loads(line.as_json()) == {
+        "node": 1,
+        "name": "node-1",
+        "at": "2026-01-02T03:04:05Z",
+        "text": 'say "hi"',
+    }
 
 
 # -- what is there now ----------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railhead.launch import render
+from railhead.launch.apis import objects
 from railhead.launch.job import Payload, parse_job
 from railhead.launch.patches import in_field, patched
 from railhead.launch.plan import Plan, make_plan
@@ -37,7 +38,7 @@ def plan(trainer: str, files: tuple[Payload, ...] = FILES, sets: tuple[str, ...]
 def test_golden(trainer: str, name: str) -> None:
     """The rendered objects, line by line; a wanted change is copied from the failure."""
     expected = json.loads((GOLDEN / f"{name}.json").read_text())
-    assert render.objects(plan(trainer)) == expected
+    assert objects(plan(trainer)) == expected
 
 
 SCHEMA = ("trainer.kubeflow.org/v1alpha1", "TrainJob")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -12,17 +13,20 @@ from typing import Any
 import pytest
 import yaml
 
-from railhead.base.errors import InputError, RefusedError
-from railhead.contract import ClusterContract
+from railhead.base.errors import ExitCode, InputError, RefusedError
+from railhead.contract import ClusterContract, Made
 from railhead.kube.client import Cluster
 from railhead.launch import dev, explain, render
 from railhead.launch.apis import apis
 from railhead.launch.job import job_of, parse_job
+from railhead.launch.patches import avoiding
 from railhead.launch.plan import Plan, make_plan
 from railhead.launch.preflight import preflight
+from tests.unit.launch import world
 from tests.unit.launch.conftest import CONTRACT, publish
+from tests.unit.launch.conftest import Clock as Seconds
 from tests.unit.launch.fake_api import Api
-from tests.unit.launch.world import JOBSETS
+from tests.unit.launch.world import JOBSETS, PODS
 
 JOB = """
 name: grpo
@@ -87,10 +91,10 @@ def test_sizes_of_roles() -> None:
 
 def test_worlds_of_roles() -> None:
     gang = pods(made())
-    for name, world in (("node", "4"), ("servers", "8"), ("re-ward", "1")):
+    for name, size in (("node", "4"), ("servers", "8"), ("re-ward", "1")):
         _, _, env = gang[name]
         assert env["RAILHEAD_ROLE"] == name
-        assert env["RAILHEAD_WORLD_SIZE"] == world, name
+        assert env["RAILHEAD_WORLD_SIZE"] == size, name
         assert env["PET_MASTER_ADDR"] == f"grpo-{name}-0-0.grpo"
         assert env["RAILHEAD_HOSTS_NODE"] == "grpo-node-0-0.grpo"
         assert env["RAILHEAD_HOSTS_SERVERS"] == "grpo-servers-0-0.grpo,grpo-servers-0-1.grpo"
@@ -158,6 +162,13 @@ def test_end_of_a_gang() -> None:
     assert jobset["spec"]["failurePolicy"]["maxRestarts"] == 3
 
 
+def test_pods_of_finished_roles_go() -> None:
+    contract = CONTRACT.model_copy(update={"made": Made(finished_days=2)})
+    (jobset,) = apis()["jobset"].objects(made(contract=contract))
+    specs = [role["template"]["spec"] for role in jobset["spec"]["replicatedJobs"]]
+    assert [spec["ttlSecondsAfterFinished"] for spec in specs] == [172800] * 3
+
+
 def test_roles_from_python() -> None:
     values = yaml.safe_load(JOB)
     job, _ = job_of(values, folder=Path(), where="library")
@@ -169,7 +180,7 @@ def test_kinds_without_roles() -> None:
         if kind != "jobset":
             with pytest.raises(InputError, match="roles: servers, re-ward: only a JobSet"):
                 api.objects(made())
-    with pytest.raises(InputError, match="add --api jobset"):
+    with pytest.raises(InputError, match="only a JobSet"):
         render.train_job(made())
 
 
@@ -199,6 +210,203 @@ def test_fewer_nodes_with_roles() -> None:
         apis()["jobset"].objects(elastic)
 
 
+STAMP = "2026-01-02T03:04:05.000000001Z"
+
+
+@pytest.fixture
+def roles_file(tmp_path: Path) -> Path:
+    (tmp_path / "train.py").write_text("say('hello')\n")
+    path = tmp_path / "job.yaml"
+    path.write_text(
+        JOB.replace(
+            "command: [torchrun, train.py]", "command: [torchrun, train.py]\nfiles: [train.py]", 1
+        )
+    )
+    return path
+
+
+def put_pod(api: Api, role: str, index: int, state: Mapping[str, Any], phase: str) -> None:
+    """Put a pod as JobSet and the Job controller name and label it, with a log."""
+    labels = {
+        "jobset.sigs.k8s.io/jobset-name": "grpo",
+        "jobset.sigs.k8s.io/replicatedjob-name": role,
+        "batch.kubernetes.io/job-completion-index": str(index),
+    }
+    name = f"grpo-{role}-0-{index}-abcde"
+    owners = [{"uid": api.objects[f"{JOBSETS}/grpo"]["metadata"]["uid"]}]
+    statuses = [{"name": "node", "restartCount": 0, "state": dict(state)}]
+    api.put(
+        PODS,
+        {
+            "metadata": {"name": name, "labels": labels, "ownerReferences": owners},
+            "spec": {"nodeName": f"lab-{role}-{index}"},
+            "status": {"phase": phase, "containerStatuses": statuses},
+        },
+    )
+    api.logs[name] = [f"{STAMP} {role} {index} here"]
+
+
+@pytest.fixture
+def gang(api: Api, run: Any, roles_file: Path) -> dict[str, Any]:
+    """A job of three roles that launch submitted and Kueue admitted; one server still starts."""
+    assert run("launch", roles_file)[0] == 0
+    jobset: dict[str, Any] = api.objects[f"{JOBSETS}/grpo"]
+    jobset["spec"]["suspend"] = False
+    jobset["status"] = {"restarts": 1}
+    for role, index in (("node", 0), ("servers", 0), ("re-ward", 0)):
+        put_pod(api, role, index, {"running": {}}, "Running")
+    put_pod(api, "servers", 1, {"waiting": {"reason": "ImagePullBackOff"}}, "Pending")
+    return jobset
+
+
+def test_job_of_roles_is_submitted(api: Api, run: Any, roles_file: Path) -> None:
+    code, _, err = run("launch", roles_file)
+    assert (code, "created JobSet training/grpo" in err) == (0, True)
+    jobset = api.objects[f"{JOBSETS}/grpo"]
+    (owner,) = api.objects["/api/v1/namespaces/training/configmaps/grpo-files"]["metadata"][
+        "ownerReferences"
+    ]
+    assert (owner["kind"], owner["uid"]) == ("JobSet", jobset["metadata"]["uid"])
+    assert not [path for path in api.objects if path.startswith(world.JOBS)]
+    code, out, _ = run("launch", roles_file, "--name", "other", "--dry-run")
+    kinds = [item["kind"] for item in yaml.safe_load_all(out)]
+    assert (code, kinds) == (0, ["ConfigMap", "JobSet"])
+    code, _, err = run("launch", roles_file)
+    assert code == ExitCode.REFUSED
+    assert "a job called 'grpo' exists already (not finished)" in err
+    assert "`railhead cancel grpo`" in err
+
+
+def test_state_of_each_role(run: Any, gang: Any) -> None:
+    code, out, _ = run("status", "grpo")
+    assert code == 0
+    assert "3 of 4 pods running: node 1 of 1, servers 1 of 2, re-ward 1 of 1" in out
+    assert "servers-1: ImagePullBackOff" in out
+    rows = [line.split() for line in out.splitlines()]
+    assert ["grpo", "starting", "4", "13", "14", "training", "1"] in [row[:7] for row in rows]
+    ranks = {
+        row[0]: row[1] for row in rows if row and row[0] in ("node-0", "servers-1", "re-ward-0")
+    }
+    assert ranks == {"node-0": "0-3", "servers-1": "4-7", "re-ward-0": "0"}
+    reported = json.loads(run("status", "grpo", "--json")[1])
+    assert [role["name"] for role in reported["roles"]] == ["node", "servers", "re-ward"]
+    assert (reported["gpus"], reported["ranks"], reported["pods"][2]["name"]) == (
+        14,
+        13,
+        "servers-1",
+    )
+    assert "1x4+2x4+1x2" in run("list")[1]
+    assert "role:        servers, 2 nodes x 4 GPUs, 4 processes each" in run("describe", "grpo")[1]
+    assert "servers-0:   grpo-servers-0-0-abcde on lab-servers-0" in run("describe", "grpo")[1]
+
+
+def test_waiting_job_of_roles(api: Api, run: Any, roles_file: Path) -> None:
+    run("launch", roles_file)
+    jobset = api.objects[f"{JOBSETS}/grpo"]
+    jobset["spec"]["suspend"] = True
+    waiting = world.workload(
+        api,
+        {"metadata": jobset["metadata"], "spec": {"trainer": {"numNodes": 4}}},
+        message="insufficient unused quota",
+    )
+    waiting["spec"]["queueName"] = "training"
+    out = run("status", "grpo")[1]
+    assert "needs 1 x 4 + 2 x 4 + 1 x 2 nvidia.com/gpu, queue training has 4 of 16 free" in out
+    assert "place: 0 jobs ahead of it" in out
+
+
+def test_logs_of_roles(run: Any, gang: Any) -> None:
+    def lines(*options: str) -> list[str]:
+        code, out, _ = run("logs", "grpo", *options)
+        assert code == 0
+        return list(out.splitlines())
+
+    assert lines() == [
+        "[node-0] node 0 here",
+        "[servers-0] servers 0 here",
+        "[re-ward-0] re-ward 0 here",
+    ]
+    assert lines("--role", "servers") == ["[servers-0] servers 0 here"]
+    assert lines("--role", "servers", "--node", "1") == []
+    assert lines("--node", "0") == ["[node-0] node 0 here"]
+    assert json.loads(lines("--role", "re-ward", "--json")[0])["name"] == "re-ward-0"
+    for options, says in {
+        ("--role", "server"): "did you mean 'servers'?",
+        ("--role", "servers", "--node", "2"): "role servers of grpo has nodes 0 to 1",
+        ("--rank", "0"): "each role of grpo has ranks of its own",
+    }.items():
+        code, _, err = run("logs", "grpo", *options)
+        assert (code, says in err) == (ExitCode.BAD_INPUT, True), options
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_end_of_a_job_of_roles(api: Api, run: Any, gang: Any, clock: Seconds, failed: bool) -> None:
+    def end() -> None:
+        condition = {
+            "type": "Failed" if failed else "Completed",
+            "status": "True",
+            "message": "it is",
+        }
+        gang["status"] = {"conditions": [condition]}
+
+    clock.then[0.2] = end
+    code, _, err = run("wait", "grpo")
+    assert code == (ExitCode.FAILED if failed else 0)
+    assert ("grpo failed: it is" in err) is failed
+
+
+def test_failed_server_is_named(run: Any, api: Api, gang: Any) -> None:
+    put_pod(api, "servers", 1, {"terminated": {"exitCode": 1, "reason": "Error"}}, "Failed")
+    api.logs["grpo-servers-0-1-abcde"] = [f"{STAMP} RuntimeError: no weights"]
+    gang["status"] = {"conditions": [{"type": "Failed", "status": "True", "message": "it is"}]}
+    out = run("status", "grpo")[1]
+    assert "servers-1 (grpo-servers-0-1-abcde on lab-servers-1) exited 1" in out
+    assert "a process of servers-1 (lab-servers-1): RuntimeError: no weights" in out
+
+
+def test_cancelled_job_of_roles(api: Api, run: Any, gang: Any) -> None:
+    code, out, _ = run("cancel", "gr*")
+    assert (code, "grpo cancelled (it was starting); its 4 pods are gone" in out) == (0, True)
+    assert not [path for path in api.objects if "grpo" in path]
+
+
+def test_restart_of_roles_elsewhere(api: Api, run: Any, gang: Any) -> None:
+    before = gang["metadata"]["uid"]
+    code, _, err = run("restart", "grpo", "--avoid", "lab-servers-1")
+    assert (code, "created JobSet training/grpo again" in err) == (0, True)
+    jobset = api.objects[f"{JOBSETS}/grpo"]
+    assert jobset["metadata"]["uid"] != before
+    for replicated in jobset["spec"]["replicatedJobs"]:
+        pod = replicated["template"]["spec"]["template"]["spec"]
+        assert pod["affinity"] == avoiding(["lab-servers-1"])
+    assert "suspend" not in jobset["spec"]
+    assert "/api/v1/namespaces/training/configmaps/grpo-files" in api.objects
+
+
+def test_job_after_a_job_of_roles(api: Api, run: Any, gang: Any, job_file: Path) -> None:
+    gang["status"] = {"conditions": [{"type": "Completed", "status": "True"}]}
+    assert run("launch", job_file, "--after", "grpo")[0] == 0
+    assert f"{world.JOBS}/demo" in api.objects
+
+
+def test_role_of_a_job_whose_pods_are_alike(api: Api, run: Any) -> None:
+    world.admit(api, world.job(api, "demo"))
+    out = run("logs", "demo", "--role", "node", "--rank", "3")[1]
+    assert out.splitlines() == ["[node-1] [default1]:node 1 second 6"]
+    code, _, err = run("logs", "demo", "--role", "servers")
+    assert (code, "demo has no such role; there are: node" in err) == (ExitCode.BAD_INPUT, True)
+
+
+def test_other_job_sets_are_no_jobs(api: Api, run: Any) -> None:
+    api.put(JOBSETS, {"metadata": {"name": "reader"}})
+    owner = {"kind": "TrainJob", "uid": "x"}
+    labels = {"railhead.dev/job": "x"}
+    api.put(JOBSETS, {"metadata": {"name": "x", "labels": labels, "ownerReferences": [owner]}})
+    assert "no jobs" in run("status")[1]
+    assert run("cancel", "reader")[0] == ExitCode.NOT_FOUND
+    assert run("cancel", "x")[0] == ExitCode.NOT_FOUND
+
+
 def test_mistakes_in_a_role() -> None:
     with pytest.raises(InputError) as caught:
         parse_job(JOB.replace("    nodes: 2\n", "    nodes: two\n    queue: x\n"), where="job")
@@ -219,6 +427,23 @@ def test_quota_of_all_roles(api: Api, cluster: Cluster) -> None:
     assert "nodes: 3 is more" not in caught.value.problem
     with pytest.raises(RefusedError, match="nodes: 3 is more than runtime torch can have"):
         preflight(cluster, made(nodes=3, gpus_per_node=1), CONTRACT, api="jobset")
+
+
+def test_machines_of_all_roles(api: Api, cluster: Cluster) -> None:
+    """Three pods of five GPUs and one of one are 16 GPUs, which two machines of eight have."""
+    roles = yaml.safe_load(JOB)["roles"]
+    for role, gpus in (("servers", 5), ("re-ward", 1)):
+        roles[role]["gpus_per_node"] = gpus
+    plan = made(job={"gpus_per_node": 5, "roles": roles})
+    text = "roles: node, servers, re-ward need 3 machines together, and pool gpu has 2 nodes of 8"
+    with pytest.raises(RefusedError, match=text) as caught:
+        preflight(cluster, plan, CONTRACT, api="jobset")
+    assert "reasons" not in caught.value.problem
+    # 14 GPUs of pods that share machines fit, unless one machine is not there.
+    preflight(cluster, made(nodes=2), CONTRACT, api="jobset")
+    api.remove("/api/v1/nodes/gpu-1")
+    with pytest.raises(RefusedError, match="2 nodes are needed and 1 of pool gpu are as"):
+        preflight(cluster, made(nodes=1, gpus_per_node=8), CONTRACT, api="jobset")
 
 
 def test_nodes_are_listed_once(api: Api, cluster: Cluster) -> None:

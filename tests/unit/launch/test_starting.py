@@ -25,8 +25,9 @@ from railhead.base.errors import (
 from railhead.framework import FRAMEWORKS
 from railhead.kube.client import Cluster
 from railhead.kube.jobs import Phase
-from railhead.launch import Job, Run, connect, render, schema
+from railhead.launch import Job, Run, connect, schema
 from railhead.launch.api import Fields
+from railhead.launch.apis import objects
 from railhead.launch.job import JobFile, parse_job, read_job
 from railhead.launch.logs import claimed
 from railhead.launch.plan import make_plan
@@ -281,7 +282,7 @@ def test_python_says_what_a_job_file_says(cluster: Cluster, here: Path) -> None:
     )
     (here / "job.yaml").write_text(text)
     parsed, files = read_job(here / "job.yaml")
-    expected = render.objects(make_plan(parsed, files, CONTRACT))
+    expected = objects(make_plan(parsed, files, CONTRACT))
     made = job(files=["train.py"], env={"A": "1"}, checkpoint={"path": "x"})
     assert made.objects(cluster) == expected
 

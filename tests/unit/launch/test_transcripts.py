@@ -23,7 +23,7 @@ from railhead.base.errors import InputError
 from railhead.contract import ClusterContract
 from railhead.framework import FRAMEWORKS
 from railhead.kube.client import Cluster
-from railhead.launch import render
+from railhead.launch.apis import objects as sent_objects
 from railhead.launch.estimates import Shape, figures
 from railhead.launch.explain import derived
 from railhead.launch.failing import Failure, Silence
@@ -172,10 +172,10 @@ def test_jobs_are_explained_and_sent() -> None:
     """One job is whole; of each other what is not as in a short one."""
     results: dict[str, Any] = {}
     job, made, of = planned(SHORT, "torch")
-    short, short_sent = explained(job, made, of), render.objects(made)
+    short, short_sent = explained(job, made, of), sent_objects(made)
     results["short"] = {"explained": short, "sent": lines(short_sent)}
     job, made, of = planned(ALL, "torch")
-    sent = render.objects(made)
+    sent = sent_objects(made)
     results["all"] = {
         "explained": explained(job, made, of),
         "sent": {item["kind"]: lines(item) for item in sent},
@@ -185,7 +185,7 @@ def test_jobs_are_explained_and_sent() -> None:
         results[name] = {"explained": differs(explained(job, made, of), short)}
         if not job.verify:
             # What proves the fabric travels as many files, which are held elsewhere.
-            results[name]["sent"] = differs(render.objects(made), short_sent)
+            results[name]["sent"] = differs(sent_objects(made), short_sent)
     compare(GOLDEN / "jobs.yaml", results)
 
 
@@ -516,12 +516,12 @@ def waits(**fields: Any) -> Waiting:
 
 def fails(**fields: Any) -> Failure:
     item: dict[str, Any] = {"machine": "m-1", "exit": "exited 1", "line": "no", "at": STAMP}
-    return Failure(node=1, job="demo", **item | {"rank": 3} | fields)
+    return Failure(node=1, name="node-1", job="demo", **item | {"rank": 3} | fields)
 
 
 def is_silent(**fields: Any) -> Silence:
     item: dict[str, Any] = {"ranks": (2, 3), "seconds": 420, "others": 400}
-    return Silence(node=1, **item | fields)
+    return Silence(node=1, name="node-1", **item | fields)
 
 
 AT = datetime(2026, 1, 2, 4, 30, tzinfo=timezone(timedelta(hours=1)))

@@ -14,8 +14,7 @@ from railhead.contract import ClusterContract
 from railhead.kube import jobs, volcano
 from railhead.kube.client import Cluster
 from railhead.kube.jobs import Phase
-from railhead.launch import render
-from railhead.launch.apis import apis
+from railhead.launch.apis import apis, objects
 from railhead.launch.asked import Asked
 from railhead.launch.checks import queue
 from railhead.launch.job import parse_job
@@ -45,7 +44,7 @@ def plan(text: str = JOB, versions: str = "proven") -> Plan:
 @pytest.mark.parametrize("versions", ["proven", "newest-read"])
 def test_a_train_job_names_its_queue_where_its_trainer_reads_it(versions: str) -> None:
     text = f"{JOB}fabric: none\n"
-    (job,) = render.objects(plan(text, versions))
+    (job,) = objects(plan(text, versions))
     assert volcano.queue_of(job) == "training"
     assert not any("kueue" in key for key in job["metadata"]["labels"])
     schema = crds.schemas(versions)["trainer.kubeflow.org/v1alpha1", "TrainJob"]

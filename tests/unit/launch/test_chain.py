@@ -1,0 +1,144 @@
+"""Tests of `railhead launch --after`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railhead.base.errors import ExitCode
+from railhead.launch import cli, submit
+from tests.unit.launch import world
+from tests.unit.launch.conftest import Clock
+from tests.unit.launch.fake_api import Api
+
+NEW = f"{world.JOBS}/demo"
+
+
+@pytest.fixture
+def before(api: Api) -> Any:
+    owner = world.job(api, "pretrain")
+    world.admit(api, owner)
+    return owner
+
+
+def test_launched_when_another_has_completed(
+    api: Api, run: Any, job_file: Path, before: Any, clock: Clock
+) -> None:
+    def complete() -> None:
+        assert NEW not in api.objects, "it waits"
+        world.end(api, before)
+
+    clock.then[0.4] = complete
+    code, out, err = run("launch", job_file, "--after", "pretrain", "--json")
+    assert code == 0
+    assert NEW in api.objects
+    assert json.loads(out)["name"] == "demo"
+    assert "to be launched when pretrain has completed; Ctrl-C launches nothing" in err
+    assert err.index("running") < err.index("created TrainJob training/demo")
+    checked, created = (
+        min(
+            n
+            for n, (method, path, q) in enumerate(api.asked)
+            if (method, path, "dryRun" in q) == ("POST", world.JOBS, dry)
+        )
+        for dry in (True, False)
+    )
+    looked = min(n for n, (_, path, _) in enumerate(api.asked) if path == world.PODS)
+    assert checked < looked < created, "admission is asked before anything is waited for"
+
+
+@pytest.mark.parametrize(
+    ("end", "gone", "launched"),
+    [("", False, False), (":any", False, True), ("", True, False), (":any", True, True)],
+)
+def test_end_of_a_job_that_was_needed(
+    api: Api,
+    run: Any,
+    job_file: Path,
+    before: Any,
+    clock: Clock,
+    end: str,
+    gone: bool,
+    launched: bool,
+) -> None:
+    def over() -> None:
+        if gone:
+            api.remove(f"{world.JOBS}/pretrain")
+            api.open_logs.clear()
+        else:
+            world.end(api, before, failed=True)
+
+    clock.then[0.2] = over
+    code, _, err = run("launch", job_file, "--after", f"pretrain{end}")
+    assert (code == 0, NEW in api.objects) == (launched, launched)
+    if not launched:
+        assert code == ExitCode.REFUSED
+        assert f"--after: pretrain {'was deleted' if gone else 'failed'}" in err
+        assert "nothing was launched" in err
+
+
+def test_all_that_are_named_are_waited_for(
+    api: Api, run: Any, job_file: Path, before: Any, clock: Clock
+) -> None:
+    for number in range(2):
+        done = world.job(api, f"sweep-{number}")
+        done["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
+    clock.then[0.3] = lambda: world.end(api, before, failed=True)
+    names = ("--after", "sweep-*", "--after", "pretrain:any")
+    code, _, err = run("launch", job_file, *names, "--matrix", "env.LR=1,2")
+    assert code == 0
+    assert "when sweep-0 has completed and sweep-1 has completed and pretrain has ended" in err
+    assert {f"{NEW}-0", f"{NEW}-1"} <= api.objects.keys()
+
+
+@pytest.mark.parametrize(
+    ("options", "expected", "says"),
+    [
+        (("--after", "pretrian"), ExitCode.NOT_FOUND, "did you mean 'pretrain'?"),
+        (("--after", "pretrain:ok"), ExitCode.BAD_INPUT, "'ok' is no end of a job"),
+        (("--after", "pretrain", "--nodes", "3"), ExitCode.REFUSED, "nodes: 3 is more than"),
+        (("--after", "pretrain", "--api", "jobset"), ExitCode.BAD_INPUT, "launches none"),
+    ],
+)
+def test_errors_before_anything_is_waited_for(
+    run: Any, job_file: Path, before: Any, options: Any, expected: ExitCode, says: str
+) -> None:
+    code, _, err = run("launch", job_file, *options)
+    assert (code, says in err, "to be launched" in err) == (expected, True, False)
+
+
+def test_dry_run_waits_for_nothing(api: Api, run: Any, job_file: Path, before: Any) -> None:
+    code, out, _ = run("launch", job_file, "--after", "pretrain", "--dry-run")
+    assert (code, "kind: TrainJob" in out, NEW in api.objects) == (0, True, False)
+
+
+def test_interrupt_launches_nothing(
+    api: Api, run: Any, job_file: Path, before: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "watch", interrupted)
+    code, _, err = run("launch", job_file, "--after", "pretrain")
+    assert (code, NEW in api.objects) == (ExitCode.INTERRUPTED, False)
+    assert "nothing was launched" in err
+
+
+def test_lost_connection_while_it_waits(
+    api: Api,
+    run: Any,
+    job_file: Path,
+    before: Any,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(submit, "POLL_SECONDS", 50.0)
+    job = f"{world.JOBS}/pretrain"
+    clock.then[50.0] = lambda: api.refusals.update({("GET", job): (503, "starting")})
+    clock.then[100.0] = api.refusals.clear
+    clock.then[150.0] = lambda: world.end(api, before)
+    assert run("launch", job_file, "--after", "pretrain")[0] == 0
+    assert NEW in api.objects
