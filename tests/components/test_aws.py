@@ -381,7 +381,7 @@ class TestUserData:
         assert config["write_files"][0]["content"] == "vm.nr_hugepages=5128\n"
 
     def test_no_image_gets_gpus_that_nobody_is_charged_for(self, prod: Recording) -> None:
-        """Those of CUDA say NVIDIA_VISIBLE_DEVICES=all, which the host's toolkit obeys at first."""
+        """CUDA's images say NVIDIA_VISIBLE_DEVICES=all, which the host's toolkit obeys at first."""
         sent = named(prod, TEMPLATE, "h100-template").inputs["userData"]
         [first, *_] = yaml.safe_load(self.parts(sent)["text/cloud-config"])["runcmd"]
         assert first[:2] == ["nvidia-ctk", "config"]

@@ -31,6 +31,7 @@ OTHERWISE = {
         "railhead/machines/machine.py": "EC2's type of a network interface",
         "railhead/nccl/": "a transport in NCCL's log",
         "railhead/platform/": "what a platform offers, and EC2's type of a security group rule",
+        "railhead/review/machines.py": "a field of the twin's truth about machines",
     },
     "rdma-shared": {
         "railhead/platform/": "the fabric of a first stack",
