@@ -198,6 +198,7 @@ class Run:
         *,
         rank: int | None = None,
         node: int | None = None,
+        role: str | None = None,
         tail: int | None = None,
         previous: bool = False,
     ) -> Iterator[stream.Line]:
@@ -206,24 +207,24 @@ class Run:
         Args:
             rank: the lines of this process alone.
             node: the lines of this node alone.
+            role: the lines of this role alone, in which ``node`` counts.
             tail: the last lines of each node, this many.
             previous: the lines of the attempts before the present one, by time.
 
         Raises:
-            InputError: the job has no such rank or node, or both are given.
+            InputError: the job has no such rank, node or role, or both of the first are given.
             NotFoundError: the job is gone, and nothing is kept of it.
             ApiError: a log could not be read.
         """
+        which: dict[str, Any] = {"rank": rank, "node": node, "role": role}
         if previous:
-            return past.before(self.cluster, self._where, self.name, rank=rank, node=node)
+            return past.before(self.cluster, self._where, self.name, **which)
         try:
             state = self.state()
         except NotFoundError as missing:
-            return past.gone(
-                self.cluster, self._where, self.name, missing, rank=rank, node=node, tail=tail
-            )
+            return past.gone(self.cluster, self._where, self.name, missing, **which, tail=tail)
         prefix = None if rank is None else process_prefix(self.cluster, state.runtime)
-        selection = stream.select(state, rank=rank, node=node, prefix=prefix)
+        selection = stream.select(state, **which, prefix=prefix)
         return stream.read(self.cluster, state, selection, tail=tail)
 
     def cancel(self, *, timeout: float = 120.0) -> None:

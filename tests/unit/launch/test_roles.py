@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
-from railhead.base.errors import ExitCode, InputError, RefusedError
+from railhead.base.errors import ExitCode, InputError, NotFoundError, RefusedError
 from railhead.contract import ClusterContract, Made
 from railhead.kube.client import Cluster
-from railhead.launch import dev, explain, render
+from railhead.launch import Run, dev, explain, render
 from railhead.launch.apis import apis
 from railhead.launch.job import job_of, parse_job
 from railhead.launch.patches import avoiding
@@ -387,6 +387,15 @@ def test_job_after_a_job_of_roles(api: Api, run: Any, gang: Any, job_file: Path)
     gang["status"] = {"conditions": [{"type": "Completed", "status": "True"}]}
     assert run("launch", job_file, "--after", "grpo")[0] == 0
     assert f"{world.JOBS}/demo" in api.objects
+
+
+def test_roles_of_a_run_from_python(gang: Any, cluster: Cluster) -> None:
+    run = Run(cluster, "grpo")
+    assert [role.name for role in run.state().roles] == ["node", "servers", "re-ward"]
+    assert [str(line) for line in run.logs(role="servers")] == ["[servers-0] servers 0 here"]
+    run.cancel()
+    with pytest.raises(NotFoundError):
+        run.state()
 
 
 def test_role_of_a_job_whose_pods_are_alike(api: Api, run: Any) -> None:
