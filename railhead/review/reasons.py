@@ -107,17 +107,17 @@ def _above(words_at: Mapping[int, str], lines: Sequence[str], line: int) -> list
     """Return the comment at a line, or the one above the block of lines that it is in."""
     if line in words_at:
         return [line]
-    depth = _depth(lines[line - 1])
+    depth, adjacent = _depth(lines[line - 1]), True
     for number in range(line - 1, max(line - 1 - _NEAR, 0), -1):
         text = lines[number - 1]
+        if text.lstrip().startswith("#"):
+            # Above a neighbour it speaks of that.
+            near = adjacent and _depth(text) <= depth
+            return _whole(words_at, lines, [number]) if near else []
         if not text.strip():
             return []
-        if text.lstrip().startswith("#"):
-            return _whole(words_at, lines, [number]) if _depth(text) <= depth else []
-        if _depth(text) >= depth:
-            # A neighbour, or a part of one: the comment above it speaks of that.
-            return []
-        depth = _depth(text)
+        adjacent = _depth(text) < depth
+        depth = min(depth, _depth(text))
     return []
 
 

@@ -37,13 +37,30 @@ def unseen(source: Sources, names: Sequence[str], shown: Collection[str]) -> Ite
 
 
 def _words(text: str) -> set[str]:
-    """Return the values, options and attributes of a program, without docstrings."""
+    """Return the values, options and attributes of a program, without its words for people."""
     try:
         tree = ast.parse(text)
     except SyntaxError:
         return set()
     nodes = list(ast.walk(tree))
-    aside = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
-    values = {repr(n.value) for n in nodes if isinstance(n, ast.Constant) and id(n) not in aside}
-    options = {str(node.arg) for node in nodes if isinstance(node, ast.keyword)}
+    waits = [node for node in nodes if isinstance(node, ast.Call) and _is_wait(node)]
+    aside = {id(part) for node in waits for part in ast.walk(node)}
+    aside |= {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    values = {
+        repr(node.value)
+        for node in nodes
+        if isinstance(node, ast.Constant) and id(node) not in aside and not _is_prose(node.value)
+    }
+    options = {str(n.arg) for n in nodes if isinstance(n, ast.keyword) and id(n) not in aside}
     return values | options | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+
+
+def _is_wait(node: ast.Call) -> bool:
+    """Return whether a call only says for how long Pulumi waits."""
+    name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+    return name == "CustomTimeouts"
+
+
+def _is_prose(value: object) -> bool:
+    """Return whether a value is a message or a docstring: words for people."""
+    return isinstance(value, str) and any(character.isspace() for character in value.strip())

@@ -179,6 +179,8 @@ def test_code_of_which_no_plan_shows_anything_is_asked_about(repository: Path) -
         (text, text.replace(", after=args.ready", ""), True),
         (text, text.replace("asked", "needed").replace("A.", "B."), False),
         (text, f"{text}more = make(wait=5)\n", False),
+        ('fail("no such pool")\n', 'fail("no pool of that name")\n', False),
+        ('a = CustomTimeouts(create="2h")\n', 'a = CustomTimeouts(create="3h")\n', False),
         (None, text, False),
     ):
         rows = list(unseen(write(source, name, before, after), [name], ()))

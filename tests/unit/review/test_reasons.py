@@ -30,6 +30,13 @@ STACK = """platform:
   identity: a
   context: b
 """
+DEEP = """drain:
+  # No node is touched before its job ends.
+  wait:
+    pods: a
+    after: 0
+  last: 0
+"""
 WHY = "    # The data stays when the stack is destroyed.\n"
 KEEP = "        retain=True,  # also of a renamed one\n"
 
@@ -50,6 +57,8 @@ KEEP = "        retain=True,  # also of a renamed one\n"
         ("components/a.py", CODE, "args.parent", "None", "The data stays when the stack"),
         ("stacks/a.yaml", STACK, "identity: a", "identity: b", "Resources are replaced when"),
         ("stacks/a.yaml", STACK, "context: b", "context: c", ""),
+        ("stacks/a.yaml", DEEP, "after: 0", "after: 1", "No node is touched before its job"),
+        ("stacks/a.yaml", DEEP, "last: 0", "last: 1", ""),
         ("components/a.py", "def a(:  # a b c d e\n", "a(:", "b(:", ""),
     ],
 )
