@@ -1,13 +1,15 @@
 """The Pulumi package `railhead`: programs of other languages get the cluster through the engine.
 
 The programs here are Python's and register the component as a generated SDK of any language does:
-by its type, over gRPC, as a remote one. A program in YAML runs where its language host is on PATH.
+by its type, over gRPC, as a remote one. One is in Go, with the Automation API, and one in YAML,
+which needs its language host on PATH.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -95,13 +97,65 @@ def test_a_program_in_yaml_gets_the_same_plan(tmp_path: Path) -> None:
     assert_same_plan(own, remote)
 
 
+@pytest.mark.exhaustive
+def test_go_with_the_automation_api_makes_the_same_state(tmp_path: Path) -> None:
+    """Programs of the Automation API are their own language host."""
+    go, sources = shutil.which("go"), tmp_path / "sources"
+    if go is None:
+        pytest.skip("no go")
+    # Its pins hold the SDK, which pins what its Automation API needs beyond.
+    shutil.copytree(REPO / "railhead/lab/build/pulumi", sources)
+    shutil.copy(REPO / "tests/engine/automation.go", sources / "main.go")
+    # With the lab's option, whose build has compiled most of it.
+    words = [go, "build", "-mod=mod", "-trimpath", "-o", "program", "."]
+    subprocess.run(words, cwd=sources, check=True)
+    own = Project(tmp_path / "own", "aws-p5-prod")
+    remote = Project(tmp_path / "remote", "aws-p5-prod")
+    launched(remote)
+    section = remote.folder / "section.json"
+    section.write_text(json.dumps(section_of(remote)))
+    name = yaml.safe_load((remote.folder / "Pulumi.yaml").read_text())["name"]
+    subprocess.run(
+        [str(sources / "program"), remote.stack, name, str(section)],
+        env=remote.environment,
+        check=True,
+    )
+    own.up()
+    assert_same(own, states(own), remote, states(remote))
+
+
+def states(project: Project) -> dict[str, Any]:
+    """Return the inputs of every resource that is there, by URN.
+
+    Default providers are left out: those of the last contract and of the package have no other use.
+    """
+    # No two ciphertexts of a secret are the same.
+    exported = json.loads(project.run("stack", "export", "--show-secrets"))
+    return {
+        state["urn"]: {
+            **{key: state.get(key) for key in ("inputs", "parent", "protect")},
+            # With the provider's id, which is another in each state.
+            "provider": (state.get("provider") or "").rpartition("::")[0],
+            "dependencies": sorted(state.get("dependencies") or ()),
+        }
+        for state in exported["deployment"]["resources"]
+        if not state["urn"].endswith("::default")
+    }
+
+
 def section_of(project: Project) -> dict[str, Any]:
     section: dict[str, Any] = yaml.safe_load(project.file.read_text())["config"]["railhead:cluster"]
     return section
 
 
 def assert_same_plan(own: Project, remote: Project) -> None:
-    first, second = planned(own), planned(remote)
+    assert_same(own, planned(own), remote, planned(remote))
+
+
+def assert_same(
+    own: Project, first: dict[str, Any], remote: Project, second: dict[str, Any]
+) -> None:
+    """Hold that both have the same resources, byte for byte."""
     assert list(first)
     homes = own.environment["HOME"], remote.environment["HOME"]
     text = json.dumps(second, sort_keys=True).replace(homes[1], homes[0])
