@@ -31,6 +31,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     assert (folder / "examples" / "torch_ddp" / "train.py").is_file()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("PULUMI_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("RAILHEAD_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("PULUMI_BACKEND_URL", raising=False)
     (tmp_path / "bin").mkdir()
     return folder
@@ -81,10 +82,7 @@ def test_a_bare_machine_lacks_what_a_stack_needs(
     assert all(f["remedy"] for rows in by_name.values() for f in rows if f["passed"] is False)
 
 
-def test_an_engine_of_the_labs_is_told(
-    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("RAILHEAD_CACHE", str(project.parent / "cache"))
+def test_an_engine_of_the_labs_is_told(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     built = golang.pulumi_dir() / "pulumi"
     built.parent.mkdir(parents=True)
     built.touch()
