@@ -648,4 +648,93 @@ SECOND = (
         ),
     ),
 )
-CASES = (*STACKS, *CODE, *SECOND)
+_DELETES = """                "Action": ["elasticfilesystem:DeleteAccessPoint"],
+                "Resource": points,
+"""
+_WHEN = '                "Condition": {"StringEquals": {f"aws:ResourceTag/{mark}": "true"}},\n'
+_NIGHTLY = """name: nightly
+on:
+  schedule:
+    - cron: "15 1 * * *"
+jobs:
+  up:
+    runs-on: ubuntu-24.04
+    steps:
+      - run: %s
+"""
+_NODE_GROUP = (
+    "aws.eks.NodeGroup('more', cluster_name='p5-prod', node_role_arn='arn:aws:iam::1:role/a', "
+    "subnet_ids=['subnet-1'], instance_types=['%s'], scaling_config={'min_size': 2, "
+    "'desired_size': 2, 'max_size': 2})"
+)
+
+#: What no rule about a type sees: machines beside the pools, commands, facts, unseen code.
+THIRD = (
+    added("machines beside the pools", BAD, "(16 GPUs) beside the", _NODE_GROUP % "p5.48xlarge"),
+    code(
+        "a plugin that tolerates nothing",
+        BAD,
+        "its pods no longer run on nodes with that taint",
+        "components/fabric/modes/efa.py",
+        ('        "tolerations": [dict(item) for item in args.tolerations],\n', ""),
+    ),
+    code(
+        "access points of everyone",
+        BAD,
+        'without the condition that it had for "Action": ["elasticfilesystem:DeleteAccessPoint"]',
+        _FILES,
+        (_DELETES + _WHEN, _DELETES),
+    ),
+    code(
+        "access points of fewer",
+        GOOD,
+        "holds under more conditions",
+        _FILES,
+        (
+            _DELETES + _WHEN,
+            _DELETES + _WHEN.replace('"true"}', '"true", "aws:PrincipalTag/a": "b"}'),
+        ),
+    ),
+    code(
+        "slower NICs in a machine's row",
+        WARNED,
+        "a fabric at a part of its rate passes",
+        "railhead/machines/rows/metal.yaml",
+        (
+            "rate_gbps: 400, interface: hca, hca: mlx5_0}",
+            "rate_gbps: 200, interface: hca, hca: mlx5_0}",
+        ),
+        of=ROCE,
+    ),
+    code(
+        "fewer NICs in a machine's row",
+        BAD,
+        "railhead/twin/truth has 32",
+        "railhead/machines/rows/aws.yaml",
+        ("      - {card: 31, device: 0, rate_gbps: 100, interface: efa-only}\n", ""),
+    ),
+    code(
+        "an hour for running jobs",
+        WARNED,
+        "*Rolling: no node is touched while a training pod is on it",
+        "components/fabric/network_operator.py",
+        ('"timeoutSeconds": 0', '"timeoutSeconds": 3600'),
+        of=ROCE,
+    ),
+    code(
+        "protection off each night",
+        BAD,
+        "by itself (15 1 * * *): takes the protection off",
+        ".github/workflows/nightly.yml",
+        ("", _NIGHTLY % "pulumi state unprotect --all --yes"),
+    ),
+    code(
+        "a longer build",
+        GOOD,
+        "",
+        ".github/workflows/release.yml",
+        ("timeout-minutes: 30", "timeout-minutes: 45"),
+    ),
+    code("first owners", GOOD, "", ".github/CODEOWNERS", ("", "* @acme/ml-platform\n")),
+)
+CASES = (*STACKS, *CODE, *SECOND, *THIRD)
