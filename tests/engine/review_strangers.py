@@ -489,7 +489,7 @@ FIRST_GOOD = (
         GOOD,
         "",
         "components/gcp/lustre.py",
-        ('"""One instance.\n', '"""One instance of Managed Lustre.\n'),
+        ('"""A Managed Lustre instance in one zone.\n', '"""An instance in one zone.\n'),
         of=GKE,
     ),
     code("a page of documentation", GOOD, "", "docs/aws.md", ("", "\nSee the team's wiki.\n")),
