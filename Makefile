@@ -141,11 +141,13 @@ watching: venv ## A lab of its own with Prometheus, Alertmanager and kube-state-
 engine-test: docs-tools browser ## The tests on the real engine and on API servers of their own; no root, no lab
 	$(call stage,engine)
 	$(VENV)/railhead lab build
+	$(VENV)/railhead lab build --only twin-operators
 	$(call tests,engine,-m "(controlplane or slow) and not lab and not volcano and not exhaustive" $(ENGINE_PARALLEL))
 
 .PHONY: clusters
 clusters: docs-tools browser ## engine-test, and lab-test beside it: each waits for half of its time
 	@$(VENV)/railhead lab build
+	$(VENV)/railhead lab build --only twin-operators
 	mkdir -p build
 	$(MAKE) engine-test >build/engine.log 2>&1 & engine=$$!
 	trap 'kill $$engine 2>/dev/null || true' EXIT
@@ -167,6 +169,7 @@ exhaustive-lab: venv ## On a lab of their own: every framework, kill and repeat,
 .PHONY: rehearse
 rehearse: venv ## Every shipped stack but the lab's, rehearsed; reports in build/rehearsal (STACKS="...")
 	@$(VENV)/railhead lab build
+	$(VENV)/railhead lab build --only twin-operators
 	mkdir -p build/rehearsal
 	# Two at once: each waits for half of its time. One that failed is rehearsed once more.
 	printf '%s\n' $(or $(STACKS),$(REHEARSED)) | xargs -P 2 -I STACK sh -c '

@@ -113,7 +113,7 @@ def build(
         typer.Option(
             help="Build only this, and print its files: `pulumi`, which needs no lab; or what no "
             "lab has by itself: the image `frameworks`, the controllers of `upgraded` or "
-            "`trainer-upgraded`, `volcano`.",
+            "`trainer-upgraded`, `volcano`, the `twin-operators` of `railhead rehearse`.",
         ),
     ] = None,
 ) -> None:

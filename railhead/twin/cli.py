@@ -51,7 +51,8 @@ def rehearse(
     """Rehearse a stack: `up`, jobs, edits, `destroy`, on a twin of its cluster on this machine.
 
     No credentials, GPU, cloud or Docker: nodes are simulated as they are on this platform, Kueue,
-    JobSet, Trainer and Kubernetes are real, and the cloud's answers are rows with sources.
+    JobSet, Trainer, NFD, the SR-IOV operator and Kubernetes are real, and the cloud's answers are
+    rows with sources. The operators are built first, once, in minutes.
 
     Example: [bold]railhead rehearse onprem-roce-shared[/bold]
 
@@ -60,8 +61,11 @@ def rehearse(
     """
     import tempfile
 
+    from rich.console import Console
+
     from railhead.config import parse
     from railhead.config.files import stack_file, stack_name
+    from railhead.lab.artifacts import twin_operators
     from railhead.lab.planning import checkout_of
     from railhead.twin import report as reports
     from railhead.twin.program import DESTROY, NEEDED, Program
@@ -74,6 +78,7 @@ def rehearse(
         file, section = _prepared(file, Path(folder) / "stacks", nodes)
         cluster = parse(section, where=file.name)
         _can(cluster)
+        twin_operators.ensure(Console(stderr=True))
         screen = _Screen(name)
         with (
             screen,

@@ -1,9 +1,10 @@
 """Helm in a twin: the real one, on charts of this machine, with programs outside of pods.
 
-The provider calls it as it would call Helm. A registry's chart is replaced: Kueue's, JobSet's and
-Trainer's by those of the lab's Go modules, all others by small charts of ``charts``, which make of
-their values what upstream's make. What Helm renders passes :func:`rendered`, as a post-renderer:
-webhooks and conversions are answered on a port of this machine, since no pod runs.
+The provider calls it as it would call Helm. A registry's chart is replaced: Kueue's, JobSet's,
+Trainer's, NFD's and the SR-IOV operator's by those of Go modules, all others by small charts of
+``charts``, which make of their values what upstream's make. What Helm renders passes
+:func:`rendered`, as a post-renderer: webhooks and conversions are answered on a port of this
+machine, since no pod runs.
 
 Run as ``python -m railhead.twin.helm ARGUMENTS``; ``RAILHEAD_TWIN`` names the twin's settings.
 """
@@ -25,10 +26,15 @@ SETTINGS = "RAILHEAD_TWIN"
 CHARTS = Path(__file__).resolve().parent / "charts"
 #: The charts whose programs run: release -> the key of its port in the settings.
 PROGRAMS = ("kueue", "jobset", "kubeflow-trainer")
+#: Commands of containers whose programs run, whichever chart has them; of each its program's name.
+OPERATORS = ("sriov-network-operator", "nfd-master", "nfd-gc")
 PROGRAM_LABEL = "twin.railhead.dev/program"
+#: What of a chart's pods is played on every node: the command of its container.
+_NODES = ("nfd-worker",)
 #: The namespace of the service that leads to the program's webhooks.
 KUEUE_SPACE = "twin-kueue"
 _PLAYED = "twin.railhead.dev/played"
+_PLAYER = "twin.railhead.dev/player"
 _WITH_CHART = ("install", "upgrade", "template", "pull", "lint")
 _VALUE_FLAGS = ("--version", "--repo", "--ca-file", "--cert-file", "--key-file", "--keyring")
 
@@ -73,8 +79,14 @@ def chart(name: str, version: str, settings: Mapping[str, Any]) -> Path:
         source = CHARTS / "unknown"
     shutil.copytree(source, making)
     file = making / "Chart.yaml"
-    body = yaml.safe_load(file.read_text()) if file.is_file() else {"apiVersion": "v2"}
+    body: dict[str, Any] = {"apiVersion": "v2"}
+    if file.is_file():
+        body = yaml.safe_load(file.read_text())
     body |= {"name": name, "version": version or body.get("version", "0.0.0")}
+    for dependency in body.get("dependencies", ()):
+        inside = making / "charts" / dependency["name"]
+        shutil.copytree(settings["modules"][dependency["name"]], inside)
+        dependency["version"] = yaml.safe_load((inside / "Chart.yaml").read_text())["version"]
     file.write_text(yaml.safe_dump(body, sort_keys=False))
     definitions = making / "definitions.yaml"
     if definitions.is_file():
@@ -123,6 +135,8 @@ def rendered(
     """Return a release's objects as the twin needs them; only those of programs change."""
     made = [body for body in bodies if body]
     if release not in PROGRAMS:
+        for body in made:
+            _operated(body)
         return made
     port = settings["ports"][release]
     changed = [dict(body) for body in made]
@@ -143,6 +157,19 @@ def rendered(
             metadata.setdefault("labels", {})[PROGRAM_LABEL] = release
             metadata.setdefault("annotations", {})[_PLAYED] = release
     return [*changed]
+
+
+def _operated(body: Mapping[str, Any]) -> None:
+    """Mark the pods whose program runs, and those that are played."""
+    template = (body.get("spec") or {}).get("template") or {}
+    containers = (template.get("spec") or {}).get("containers") or [{}]
+    name = next(iter(containers[0].get("command") or ()), "")
+    metadata = template.get("metadata") or {}
+    if name in OPERATORS:
+        metadata.setdefault("labels", {})[PROGRAM_LABEL] = name
+        metadata.setdefault("annotations", {})[_PLAYED] = name
+    elif name in _NODES:
+        metadata["labels"][_PLAYER] = name
 
 
 def _answered_here(config: dict[str, Any], release: str, port: int, authority: str) -> None:

@@ -1,8 +1,9 @@
-"""Kueue, JobSet and Trainer beside a twin's API server: the real programs, as charts set them.
+"""Controllers and operators beside a twin's API server: the real programs, as charts set them.
 
 Each runs while its Deployment has a pod on a node, with the configuration of the ConfigMap that the
-pod mounts, the pod's own feature gates and the rights of its service account. The pod is ready when
-the program is. Changed are only addresses, certificates and what needs a pod's directory.
+pod mounts, the pod's own arguments or feature gates, and the rights of its service account. The pod
+is ready when the program is. Changed are only addresses, certificates and what needs a pod's
+directory.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from typing import Any
 import yaml
 
 from railhead.kube.errors import ApiError
+from railhead.lab.artifacts import twin_operators
 from railhead.lab.engine.provider.client import KubeClient
 from railhead.lab.pki import Pair
-from railhead.twin.helm import KUEUE_SPACE, PROGRAM_LABEL, PROGRAMS
+from railhead.twin.helm import KUEUE_SPACE, OPERATORS, PROGRAM_LABEL, PROGRAMS
 from railhead.twin.plane import Programs, free_port
 
 #: Release -> the program's name among those that `railhead lab build` makes.
@@ -66,8 +68,8 @@ class Managers:
         pods = client.request("GET", path, query=query).body.get("items") or []
         if "kueue" in self._of:
             self._mount(client)
-        for release in PROGRAMS:
-            self._turn(client, release, [p for p in pods if _release(p) == release])
+        for name in (*PROGRAMS, *OPERATORS):
+            self._turn(client, name, [p for p in pods if _release(p) == name])
 
     def stop(self) -> None:
         """End the aggregated API; the programs end with their processes."""
@@ -88,9 +90,12 @@ class Managers:
         uid = newest["metadata"]["uid"]
         if self._of.get(release) != uid or release in self.processes.ended():
             self._end(release)
-            self._begin(client, release, newest)
+            begin = self._operate if release in OPERATORS else self._begin
+            begin(client, release, newest)
             self._of[release] = uid
-        elif uid not in self._ready and _answers(self._health[release]):
+        elif uid not in self._ready and _answers(
+            self._health[release], "healthz" if release in OPERATORS else "readyz"
+        ):
             client.request(
                 "PATCH",
                 f"/api/v1/namespaces/{newest['metadata']['namespace']}/pods/"
@@ -130,7 +135,7 @@ class Managers:
             (certificates / "tls.key").write_bytes(self.certificate.key.read_bytes())
         self._health[release] = free_port()
         settings = configured(
-            _mounted(client, pod),
+            yaml.safe_load(_mounted(client, pod, "manager-config")),
             release,
             health=self._health[release],
             webhook=self.ports[release],
@@ -152,6 +157,27 @@ class Managers:
         )
         if release == "kueue" and self._aggregated is None:
             self._aggregated = aggregated(self.ports["aggregated"], self.certificate)
+
+    def _operate(self, client: KubeClient, name: str, pod: Mapping[str, Any]) -> None:
+        """Start an operator with its container's own arguments and environment."""
+        home = self.folder / name
+        home.mkdir(parents=True, exist_ok=True)
+        self._health[name] = free_port()
+        kubeconfig = self._as_account(client, pod, home)
+        words = [str(self.binaries[name]), *kept(pod["spec"]["containers"][0])]
+        if name == "sriov-network-operator":
+            words.append("--metrics-bind-address=0")
+            words.append(f"--health-probe-bind-address=127.0.0.1:{self._health[name]}")
+        else:
+            words += [f"-kubeconfig={kubeconfig}", f"-port={self._health[name]}"]
+        if name == "nfd-master":
+            (file := home / "nfd-master.conf").write_text(_mounted(client, pod, "nfd-master-conf"))
+            words.append(f"-config={file}")
+        own = {"KUBECONFIG": str(kubeconfig), "GOMAXPROCS": "2"}
+        # Where a pod reads its namespace from a file.
+        own["KUBERNETES_NAMESPACE"] = pod["metadata"]["namespace"]
+        environment = variables(pod) | own
+        self.processes.start(name, words, environment, twin_operators.manifests())
 
     def _as_account(self, client: KubeClient, pod: Mapping[str, Any], home: Path) -> Path:
         """Write a kubeconfig of the pod's service account, by which guards know a controller."""
@@ -326,27 +352,47 @@ def _gates(pod: Mapping[str, Any]) -> list[str]:
     return [gate for value in values for gate in value.split(",") if gate]
 
 
-def _mounted(client: KubeClient, pod: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the configuration file that the pod mounts."""
+def kept(container: Mapping[str, Any]) -> list[str]:
+    """Return a container's arguments without those of a pod's network and of its replicas."""
+    left_out = ("-port=", "-enable-leader-election")
+    return [a for a in container.get("args") or () if not a.startswith(left_out)]
+
+
+def variables(pod: Mapping[str, Any]) -> dict[str, str]:
+    """Return the environment of a pod's first container; the API server drops empty values."""
+    fields = {
+        "metadata.name": pod["metadata"]["name"],
+        "metadata.namespace": pod["metadata"]["namespace"],
+        "spec.nodeName": pod["spec"]["nodeName"],
+    }
+    return {
+        item["name"]: fields[item["valueFrom"]["fieldRef"]["fieldPath"]]
+        if "valueFrom" in item
+        else item.get("value", "")
+        for item in pod["spec"]["containers"][0].get("env") or ()
+    }
+
+
+def _mounted(client: KubeClient, pod: Mapping[str, Any], name: str) -> str:
+    """Return the configuration file that the pod mounts by a volume of that name."""
     namespace = pod["metadata"]["namespace"]
     for volume in pod["spec"]["volumes"]:
-        if volume["name"] == "manager-config":
+        if volume["name"] == name:
             path = f"/api/v1/namespaces/{namespace}/configmaps/{volume['configMap']['name']}"
             (text,) = client.request("GET", path).body["data"].values()
-            result: Mapping[str, Any] = yaml.safe_load(text)
-            return result
+            return str(text)
     raise ApiError(
         status=404,
         reason="NotFound",
-        message=f"{pod['metadata']['name']} mounts no manager-config",
+        message=f"{pod['metadata']['name']} mounts no {name}",
         details=None,
     )
 
 
-def _answers(port: int) -> bool:
+def _answers(port: int, path: str) -> bool:
     with (
         contextlib.suppress(OSError),
-        urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2) as response,
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=2) as response,
     ):
         return bool(response.status == 200)
     return False

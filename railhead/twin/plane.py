@@ -21,6 +21,7 @@ import yaml
 from railhead.base.errors import PrerequisiteError, TimedOutError
 from railhead.kube.errors import ApiError, UnreachableError
 from railhead.lab import artifacts
+from railhead.lab.artifacts import twin_operators
 from railhead.lab.engine.provider.client import ClientSettings, KubeClient, load_kubeconfig
 from railhead.lab.pki import Authority, Pair, signing_key
 
@@ -56,13 +57,20 @@ def programs() -> dict[str, Path]:
     Raises:
         PrerequisiteError: one is not built; names it.
     """
+    operators = twin_operators.directory()
+    if not operators.is_dir():
+        raise PrerequisiteError(
+            "a rehearsal needs operators that are not built",
+            remedy=f"run `railhead lab build --only {twin_operators.NAME}`",
+        )
     result = {name: artifacts.locate(name) for name in PROGRAMS}
     if missing := [name for name, path in result.items() if path is None]:
         raise PrerequisiteError(
             f"a rehearsal needs programs that are not built: {', '.join(missing)}",
             remedy="run `railhead lab build`",
         )
-    return {name: path for name, path in result.items() if path is not None}
+    own = {program.name: operators / program.name for program in twin_operators.PROGRAMS}
+    return own | {name: path for name, path in result.items() if path is not None}
 
 
 def free_port() -> int:
@@ -87,15 +95,20 @@ class Programs:
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def start(
-        self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None
+        self,
+        name: str,
+        command: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        folder: Path | None = None,
     ) -> None:
-        """Start a program under a name that no running one has."""
+        """Start a program under a name that no running one has, in a folder where it needs one."""
         # None outlives a rehearsal that is killed.
         with_us = [_SETPRIV, "--pdeathsig", "KILL", "--"] if _SETPRIV else []
         log = (self.folder / f"{name}.log").open("ab")
         with log:
             self.running[name] = subprocess.Popen(
                 [*with_us, *command],
+                cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -11,38 +11,92 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import yaml
+
 from railhead.gate.expectation import Expectation
 from railhead.gate.state import ANNOTATION, FAILED, LABEL, READY
 from railhead.twin import gke
-from railhead.twin.world import PLAYER, Body, Look, Player, World, is_ready
+from railhead.twin.truth import Node
+from railhead.twin.world import (
+    PLAYER,
+    SRIOV_DAEMON,
+    SRIOV_PLUGIN,
+    Body,
+    Look,
+    Player,
+    World,
+    is_ready,
+)
 
 NFD = "feature.node.kubernetes.io"
 WAIT = "network.nvidia.com/operator.mofed.wait"
 _GPU_PARTS = ("driver", "container-toolkit", "device-plugin", "dcgm-exporter")
 _OPERATOR_SPACE = "nvidia-network-operator"
-_SRIOV = "sriovnetwork.openshift.io"
-_SRIOV_API = f"{_SRIOV}/v1"
-_ENABLED = f"{_SRIOV}/device-plugin"
-_CONFIG_FINALIZER = f"operatorconfig.finalizers.{_SRIOV}"
+_SRIOV_API = "sriovnetwork.openshift.io/v1"
+_NFD_API = "nfd.k8s-sigs.io/v1alpha1"
+_NICS = "twin.railhead.dev/nics"
 _IPAM_API = "nv-ipam.nvidia.com/v1alpha1"
 _POLICY_API = "mellanox.com/v1alpha1"
 
 
 def nfd(world: World, look: Look) -> None:
-    """Label what a feature discovery's worker sees of the PCI bus, in its chart's words."""
-    ruled = bool(world.list("nfd.k8s-sigs.io/v1alpha1", "NodeFeatureRule"))
-    for role in ("nfd-gpu-operator", "nfd-network-operator", "nfd-stock"):
-        for name in look.ready(role):
-            machine = world.hardware.get(name)
-            if machine is None or name not in look.nodes:
-                continue
-            labels: dict[str, str | None] = {}
-            if machine.gpus:
-                key = "pci-0302_10de.present" if role == "nfd-stock" else "pci-10de.present"
-                labels[f"{NFD}/{key}"] = "true"
-            if machine.interfaces and (role == "nfd-gpu-operator" or ruled):
-                labels[f"{NFD}/pci-15b3.present"] = "true"
-            world.label(look.nodes[name], labels)
+    """Write what a feature discovery's worker finds on the PCI bus; its master does the rest."""
+    workers = look.ready("nfd-worker")
+    there = {f["metadata"]["name"] for f in world.list(_NFD_API, "NodeFeature")} if workers else ()
+    settings: dict[str, Any] = {}
+    for name, pod in workers.items():
+        machine = world.hardware.get(name)
+        if machine is None or name not in look.nodes:
+            continue
+        namespace = pod["metadata"]["namespace"]
+        if namespace not in settings:
+            (mounted,) = (v for v in pod["spec"]["volumes"] if v["name"] == "nfd-worker-conf")
+            config = world.read("v1", "ConfigMap", namespace, mounted["configMap"]["name"])
+            text = config["data"]["nfd-worker.conf"] if config else ""
+            sources = (yaml.safe_load(text) or {}).get("sources") or {}
+            settings[namespace] = sources.get("pci") or {}
+        world.apply(_feature(name, pod, machine, settings[namespace]), again=name not in there)
+
+
+def _feature(name: str, pod: Body, machine: Node, settings: Mapping[str, Any]) -> Body:
+    """Return a worker's NodeFeature.
+
+    Each device has its class as sysfs has it: 0302, and 0207 for every fabric NIC, which the
+    charts' lists and the network operator's rule take as they take Ethernet's 0200.
+    """
+    devices = [{"class": "0302", "vendor": "10de"}] * machine.gpus
+    devices += [{"class": "0207", "vendor": "15b3", "sriov_totalvfs": "16"}] * len(
+        machine.interfaces
+    )
+    fields = settings.get("deviceLabelFields") or ["class", "vendor"]
+    wanted = tuple(settings.get("deviceClassWhitelist") or ("03", "0b40", "12"))
+    labels: dict[str, str] = {}
+    for device in devices:
+        if device["class"].startswith(wanted):
+            key = "_".join(device[field] for field in ("class", "vendor") if field in fields)
+            labels[f"{NFD}/pci-{key}.present"] = "true"
+            if "sriov_totalvfs" in device:
+                labels[f"{NFD}/pci-{key}.sriov.capable"] = "true"
+    owners = [{**o, "blockOwnerDeletion": False} for o in pod["metadata"]["ownerReferences"]]
+    own = {key: pod["metadata"][key] for key in ("name", "uid")}
+    return {
+        "apiVersion": _NFD_API,
+        "kind": "NodeFeature",
+        "metadata": {
+            "name": name,
+            "namespace": pod["metadata"]["namespace"],
+            "labels": {"nfd.node.kubernetes.io/node-name": name},
+            "ownerReferences": [*owners, {"apiVersion": "v1", "kind": "Pod", **own}],
+        },
+        "spec": {
+            "features": {
+                "flags": {},
+                "attributes": {},
+                "instances": {"pci.device": {"elements": [{"attributes": d} for d in devices]}},
+            },
+            "labels": labels,
+        },
+    }
 
 
 def gpu_operator(world: World, look: Look) -> None:
@@ -287,77 +341,63 @@ def _selects(spec: Mapping[str, Any], node: Body) -> bool:
 
 
 def sriov(world: World, look: Look) -> None:
-    """Run the configuration daemon where it may; offer functions of the chosen NICs."""
-    operators = look.ready("sriov-operator")
-    if not operators:
-        return
-    (operator, *_) = operators.values()
-    namespace = operator["metadata"]["namespace"]
-    prefix = operator["metadata"]["annotations"]["twin.railhead.dev/prefix"]
-    configs = world.list(_SRIOV_API, "SriovOperatorConfig")
-    config = next((c for c in configs if c["metadata"]["name"] == "default"), None)
-    if config is None or config["metadata"].get("deletionTimestamp"):
-        if config is not None and config["metadata"].get("finalizers"):
-            world.patch(config, {"metadata": {"finalizers": []}})
-        return
-    if _CONFIG_FINALIZER not in (config["metadata"].get("finalizers") or ()):
-        world.patch(config, {"metadata": {"finalizers": [_CONFIG_FINALIZER]}})
-    given = config["spec"].get("configDaemonNodeSelector") or {}
-    worker = {"kubernetes.io/os": "linux", "node-role.kubernetes.io/worker": ""}
-    plugin = (given or {"kubernetes.io/os": "linux"}) | {_ENABLED: "Enabled"}
-    for name, role, selector in (
-        ("sriov-network-config-daemon", "sriov-daemon", given or worker),
-        ("sriov-device-plugin", "sriov-plugin", plugin),
-    ):
-        world.apply(_sriov_daemons(namespace, name, role, selector))
-    policies = world.list(_SRIOV_API, "SriovNetworkNodePolicy")
-    _sriov_nodes(world, look, given or worker, policies, prefix)
-
-
-def _sriov_daemons(namespace: str, name: str, role: str, selector: Mapping[str, str]) -> Body:
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "selector": {"matchLabels": {"app": name}},
-            "template": {
-                "metadata": {"labels": {"app": name, PLAYER: role}},
-                "spec": {
-                    "nodeSelector": dict(selector),
-                    "tolerations": [{"operator": "Exists"}],
-                    "containers": [{"name": "main", "image": name}],
-                },
-            },
-        },
-    }
-
-
-def _sriov_nodes(
-    world: World, look: Look, selector: Mapping[str, str], policies: list[Body], prefix: str
-) -> None:
-    daemons, plugins = look.ready("sriov-daemon"), look.ready("sriov-plugin")
-    for name, node in look.nodes.items():
+    """Find a node's NICs, make the functions that its state asks for, and offer those selected."""
+    daemons, plugins = look.ready(SRIOV_DAEMON), look.ready(SRIOV_PLUGIN)
+    states = world.list(_SRIOV_API, "SriovNetworkNodeState") if daemons else []
+    config: Body = {}
+    for plugin in list(plugins.values())[:1]:
+        namespace = plugin["metadata"]["namespace"]
+        config = world.read("v1", "ConfigMap", namespace, "device-plugin-config") or {}
+    for state in states:
+        name = state["metadata"]["name"]
         machine = world.hardware.get(name)
-        labels = node["metadata"]["labels"]
-        listed = all(labels.get(key) == value for key, value in selector.items())
-        mine = [p for p in policies if listed and _matches(p["spec"]["nodeSelector"], labels)]
-        if listed:
-            world.label(node, {_ENABLED: "Enabled" if mine else "Disabled"})
-        if machine is None:
+        if machine is None or name not in look.nodes:
             continue
-        for policy in policies:
-            spec = policy["spec"]
-            names = spec["nicSelector"].get("pfNames") or machine.interfaces
-            chosen = [n for n in machine.interfaces if n in {p.partition("#")[0] for p in names}]
-            works = policy in mine and name in daemons and name in plugins
-            count = int(spec["numVfs"]) * len(chosen) if works else 0
-            if chosen:
-                world.offer(node, f"{prefix}/{spec['resourceName']}", count)
+        functions: dict[str, int] = {}
+        if name in daemons:
+            functions = _functions(world, state, machine)
+            # The operator looks at states when labels of a node change, else in five minutes
+            # (v1.6.0, controllers/sriovnetworknodepolicy_controller.go, SetupWithManager).
+            world.label(look.nodes[name], {_NICS: str(len(functions))})
+        entries = json.loads((config.get("data") or {}).get(name, "{}")).get("resourceList") or ()
+        for entry in entries:
+            selectors = entry.get("selectors") or {}
+            named = [pf.partition("#")[0] for pf in selectors.get("pfNames") or functions]
+            chosen = [pf for pf in functions if pf in named]
+            if "15b3" not in (selectors.get("vendors") or ["15b3"]):
+                chosen = []
+            count = sum(functions[pf] for pf in chosen) if name in plugins else 0
+            prefix = _argument(next(iter(plugins.values())), "--resource-prefix")
+            world.offer(look.nodes[name], f"{prefix}/{entry['resourceName']}", count)
 
 
-def _matches(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
-    return all(labels.get(key) == value for key, value in selector.items())
+def _functions(world: World, state: Body, machine: Node) -> dict[str, int]:
+    """Return NIC -> its virtual functions, as its node's daemon has made and reported them."""
+    asked = {i["name"]: int(i["numVfs"]) for i in state["spec"].get("interfaces") or ()}
+    made = {name: asked.get(name, 0) for name in machine.interfaces}
+    status = state.get("status") or {}
+    reported = {i["name"]: i.get("numVfs", 0) for i in status.get("interfaces") or ()}
+    if reported != made or status.get("syncStatus") != "Succeeded":
+        rows = [
+            {
+                "name": name,
+                "pciAddress": f"0000:{number + 16:02x}:00.0",
+                "driver": "mlx5_core",
+                "vendor": "15b3",
+                "deviceID": "1021",
+                "totalvfs": 16,
+                "numVfs": count,
+            }
+            for number, (name, count) in enumerate(made.items())
+        ]
+        change = {"status": {"interfaces": rows, "syncStatus": "Succeeded"}}
+        world.patch(state, change, status=True)
+    return made
+
+
+def _argument(pod: Body, name: str) -> str:
+    words = pod["spec"]["containers"][0]["args"]
+    return next(str(word).partition("=")[2] for word in words if word.startswith(f"{name}="))
 
 
 def provisioners(world: World, look: Look) -> None:
@@ -438,13 +478,8 @@ def gate(world: World, look: Look) -> None:
 
 PLAYERS: tuple[Player, ...] = (
     Player(
-        plays="Node Feature Discovery",
-        rows=(
-            "metal.nfd.pci.default",
-            "metal.nfd.pci.gpuop",
-            "metal.nfd.pci.netop",
-            "metal.netop.nfd-rule",
-        ),
+        plays="Node Feature Discovery's worker",
+        rows=("metal.nfd.pci", "metal.nfd.owner"),
         turn=nfd,
     ),
     Player(plays="GPU operator", rows=("metal.gpuop.present",), turn=gpu_operator),
@@ -488,14 +523,8 @@ PLAYERS: tuple[Player, ...] = (
         turn=nv_ipam,
     ),
     Player(
-        plays="SR-IOV network operator",
-        rows=(
-            "metal.sriov.configdaemon.default-selector",
-            "metal.sriov.operatorconfig.required",
-            "metal.sriov.deviceplugin.label-gate",
-            "metal.sriov.resource-prefix",
-            "metal.sriov.finalizers",
-        ),
+        plays="SR-IOV configuration daemon and device plugin",
+        rows=("metal.sriov.daemon", "metal.sriov.deviceplugin"),
         turn=sriov,
     ),
     Player(plays="CSI drivers", rows=("metal.nfs.params",), turn=provisioners),

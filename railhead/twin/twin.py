@@ -19,7 +19,7 @@ import yaml
 
 from railhead.base.paths import charts_dir
 from railhead.config import parse
-from railhead.lab.artifacts import ensure_kwok
+from railhead.lab.artifacts import ensure_kwok, twin_operators
 from railhead.lab.engine.install import install as install_stand_ins
 from railhead.lab.engine.provider.client import KubeClient
 from railhead.lab.recorders.workspace import Workspace, workspace
@@ -327,7 +327,10 @@ def _settings(
                 "helm": str(binaries["helm"]),
                 "post_renderer": str(folder / "work" / "plugins" / "helm"),
                 "charts": str(charts),
-                "modules": {name: str(charts_dir() / d) for name, d in MODULES.items()},
+                "modules": {
+                    **{name: str(charts_dir() / d) for name, d in MODULES.items()},
+                    **{name: str(path) for name, path in twin_operators.chart_dirs().items()},
+                },
                 "ports": dict(ports),
                 "port": plane.port,
                 "kubeconfig": str(plane.kubeconfig),

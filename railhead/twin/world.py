@@ -13,6 +13,8 @@ from railhead.lab.engine.provider.client import KubeClient, NoMatchError
 from railhead.twin.truth import Node
 
 PLAYER = "twin.railhead.dev/player"
+#: DaemonSets that the SR-IOV operator itself makes; its pods' label ``app`` is their role.
+SRIOV_DAEMON, SRIOV_PLUGIN = "sriov-network-config-daemon", "sriov-device-plugin"
 MERGE = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 _PERIOD_S = 0.5
@@ -46,15 +48,11 @@ class Look:
 
     def ready(self, role: str) -> dict[str, Body]:
         """Return the ready pods of a role by the node that each is on."""
-        return {
-            pod["spec"]["nodeName"]: pod
-            for pod in self.pods
-            if pod["metadata"].get("labels", {}).get(PLAYER) == role and is_ready(pod)
-        }
+        return {pod["spec"]["nodeName"]: pod for pod in self.of(role) if is_ready(pod)}
 
     def of(self, role: str) -> list[Body]:
         """Return every pod of a role, ready or not."""
-        return [p for p in self.pods if p["metadata"].get("labels", {}).get(PLAYER) == role]
+        return [p for p in self.pods if _role(p) == role]
 
 
 @dataclass
@@ -76,6 +74,8 @@ class World:
         nodes = self.client.request("GET", "/api/v1/nodes", query=query).body["items"] or []
         chosen = query | {"labelSelector": PLAYER}
         pods = self.client.request("GET", "/api/v1/pods", query=chosen).body["items"] or []
+        made = query | {"labelSelector": f"app in ({SRIOV_DAEMON}, {SRIOV_PLUGIN})"}
+        pods += self.client.request("GET", "/api/v1/pods", query=made).body["items"] or []
         gates = query | {"labelSelector": "app.kubernetes.io/name=railhead-gate"}
         path = "/api/v1/namespaces/railhead-gate/pods"
         pods += self.client.request("GET", path, query=gates).body["items"] or []
@@ -95,16 +95,31 @@ class World:
             item.setdefault("kind", kind)
         return items
 
+    def read(self, api_version: str, kind: str, namespace: str, name: str) -> Body | None:
+        """Return an object, or None where it does not exist."""
+        metadata = {"namespace": namespace, "name": name}
+        body = {"apiVersion": api_version, "kind": kind, "metadata": metadata}
+        try:
+            result: Body = self.client.request("GET", self.path(body)).body
+        except ApiError as error:
+            if not error.not_found:
+                raise
+            return None
+        return result
+
     def path(self, body: Mapping[str, Any]) -> str:
         """Return where an object is served."""
         metadata = body["metadata"]
         resource = self.client.resource_type(body["apiVersion"], body["kind"])
         return resource.path(metadata.get("namespace", ""), metadata["name"])
 
-    def apply(self, body: Body) -> None:
-        """Make an object, or change it to what it is said to be; nothing if it was so said last."""
+    def apply(self, body: Body, *, again: bool = False) -> None:
+        """Make an object, or change it to what it is said to be; nothing if it was so said last.
+
+        ``again``: whether it is gone since.
+        """
         path = self.path(body)
-        if self._applied.get(path) == body:
+        if self._applied.get(path) == body and not again:
             return
         self.client.request(
             "PATCH",
@@ -229,6 +244,11 @@ class Loop:
             self.failed[name] = repr(error)
         else:
             self.failed.pop(name, None)
+
+
+def _role(pod: Mapping[str, Any]) -> str:
+    labels = pod["metadata"].get("labels", {})
+    return str(labels.get(PLAYER) or labels.get("app", ""))
 
 
 def is_ready(pod: Mapping[str, Any]) -> bool:

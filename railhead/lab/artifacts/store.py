@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING
 
 from railhead.base.errors import InputError, PrerequisiteError, choices
 from railhead.base.paths import cache_root
-from railhead.lab.artifacts import charts, golang, packages, template, training, upgraded, volcano
+from railhead.lab.artifacts import (
+    charts,
+    golang,
+    packages,
+    template,
+    training,
+    twin_operators,
+    upgraded,
+    volcano,
+)
 from railhead.lab.artifacts.commands import Runner, log_path
 from railhead.lab.artifacts.files import (
     building,
@@ -171,6 +180,7 @@ def build_on_request(name: str, console: Console) -> tuple[Path, ...]:
         return tuple(path for path in [golang.pulumi_path()] if path is not None)
     from_modules = {name: upgrade.ensure for name, upgrade in upgraded.UPGRADES.items()}
     from_modules[volcano.NAME] = volcano.ensure
+    from_modules[twin_operators.NAME] = twin_operators.ensure
     if name in from_modules:
         return from_modules[name](console)
     recipe = training.ON_REQUEST.get(name)

@@ -10,7 +10,10 @@ import pytest
 import yaml
 
 from railhead.catalog.versions import ADDONS
+from railhead.lab.artifacts import twin_operators
 from railhead.twin import helm, managers
+from railhead.twin.plane import PLAYED
+from railhead.twin.world import PLAYER
 
 SETTINGS: dict[str, Any] = {
     "post_renderer": "/bin/helm",
@@ -22,7 +25,13 @@ SETTINGS: dict[str, Any] = {
 
 @pytest.fixture
 def settings(tmp_path: Path) -> dict[str, Any]:
-    return SETTINGS | {"charts": str(tmp_path)}
+    """The settings of a twin, and charts of modules that have nothing but a name."""
+    modules = {}
+    for name in twin_operators.chart_dirs():
+        (folder := tmp_path / "modules" / name).mkdir(parents=True)
+        (folder / "Chart.yaml").write_text(yaml.safe_dump({"name": name, "version": "9.9.9"}))
+        modules[name] = str(folder)
+    return SETTINGS | {"charts": str(tmp_path), "modules": modules}
 
 
 def test_a_registrys_chart_is_one_of_this_machine(settings: dict[str, Any]) -> None:
@@ -54,6 +63,16 @@ def test_definitions_lie_where_helm_keeps_them(settings: dict[str, Any]) -> None
     chart = helm.chart("network-operator", "26.4.1", settings)
     made = yaml.safe_load((chart / "crds" / "nicclusterpolicies.mellanox.com.yaml").read_text())
     assert made["spec"]["names"]["kind"] == "NicClusterPolicy"
+
+
+def test_operators_charts_have_those_of_modules_inside(settings: dict[str, Any]) -> None:
+    chart = helm.chart("network-operator", "26.4.1", settings)
+    inside = yaml.safe_load((chart / "Chart.yaml").read_text())["dependencies"]
+    assert [(d["name"], d["version"]) for d in inside] == [
+        ("node-feature-discovery", "9.9.9"),
+        ("sriov-network-operator", "9.9.9"),
+    ]
+    assert (chart / "charts" / "sriov-network-operator" / "Chart.yaml").is_file()
 
 
 @pytest.mark.parametrize(
@@ -101,6 +120,40 @@ def test_kueues_webhooks_keep_the_name_of_a_service() -> None:
 
 def test_other_releases_are_left_as_they_are() -> None:
     assert helm.rendered(copy.deepcopy(BODIES), "gpu-operator", SETTINGS) == BODIES
+
+
+def test_pods_of_operators_are_marked_by_their_command() -> None:
+    def body(command: str) -> dict[str, Any]:
+        pod = {"metadata": {"labels": {}}, "spec": {"containers": [{"command": [command]}]}}
+        return {"kind": "Deployment", "metadata": {"name": "d"}, "spec": {"template": pod}}
+
+    made = helm.rendered([body("nfd-master"), body("nfd-worker"), body("sh")], "x", SETTINGS)
+    master, worker, other = (b["spec"]["template"]["metadata"] for b in made)
+    assert master["labels"] == {helm.PROGRAM_LABEL: "nfd-master"}
+    assert PLAYED in master["annotations"]
+    assert worker == {"labels": {PLAYER: "nfd-worker"}}
+    assert other == {"labels": {}}
+
+
+def test_an_operator_keeps_its_containers_words() -> None:
+    container = {
+        "args": ["-enable-leader-election", "-feature-gates=A=true", "-port=8080"],
+        "env": [
+            {"name": "RESOURCE_PREFIX", "value": "nvidia.com"},
+            {"name": "EMPTY"},
+            {"name": "NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
+        ],
+    }
+    pod = {
+        "metadata": {"name": "p", "namespace": "ns"},
+        "spec": {"nodeName": "n", "containers": [container]},
+    }
+    assert managers.kept(container) == ["-feature-gates=A=true"]
+    assert managers.variables(pod) == {
+        "RESOURCE_PREFIX": "nvidia.com",
+        "EMPTY": "",
+        "NAMESPACE": "ns",
+    }
 
 
 def test_a_program_keeps_its_stacks_configuration(tmp_path: Path) -> None:

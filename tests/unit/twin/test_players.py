@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
+import yaml
 
 from railhead.twin import players
 from railhead.twin.truth import Node
-from railhead.twin.world import PLAYER, Body, Look, World
+from railhead.twin.world import PLAYER, SRIOV_DAEMON, SRIOV_PLUGIN, Body, Look, World
 
 GPU = Node(
     name="n",
@@ -36,8 +38,11 @@ class Recorded(World):
     def list(self, api_version: str, kind: str) -> list[Body]:
         return copy.deepcopy(self.objects.get(kind, []))
 
-    def apply(self, body: Body) -> None:
+    def apply(self, body: Body, *, again: bool = False) -> None:
         self.applied.append(body)
+
+    def read(self, api_version: str, kind: str, namespace: str, name: str) -> Body | None:
+        return next((o for o in self.objects.get(kind, []) if o["metadata"]["name"] == name), None)
 
     def patch(self, body: Mapping[str, Any], change: Body, *, status: bool = False) -> None:
         self.patched.append((body["metadata"]["name"], change))
@@ -103,19 +108,45 @@ def test_efa_is_offered_where_its_plugin_runs() -> None:
     assert not int(offered(without).get("vpc.amazonaws.com/efa", "0"))
 
 
-def test_stock_discovery_names_no_nic() -> None:
-    seen = look(pod("nfd-stock"))
-    players.nfd(Recorded(), seen)
-    assert set(seen.nodes["n"]["metadata"]["labels"]) == {f"{players.NFD}/pci-0302_10de.present"}
+def found(pci: Mapping[str, Any]) -> Body:
+    """Return the spec of the NodeFeature of a worker with these settings."""
+    text = yaml.safe_dump({"sources": {"pci": pci}} if pci else None)
+    world = Recorded(ConfigMap=[{"metadata": {"name": "conf"}, "data": {"nfd-worker.conf": text}}])
+    worker = pod("nfd-worker")
+    worker["metadata"] |= {"uid": "u", "ownerReferences": [{"kind": "DaemonSet", "name": "d"}]}
+    worker["spec"]["volumes"] = [{"name": "nfd-worker-conf", "configMap": {"name": "conf"}}]
+    players.nfd(world, look(worker))
+    (feature,) = world.applied
+    assert feature["metadata"]["labels"] == {"nfd.node.kubernetes.io/node-name": "n"}
+    assert [o["kind"] for o in feature["metadata"]["ownerReferences"]] == ["DaemonSet", "Pod"]
+    return dict(feature["spec"])
 
 
-def test_the_network_operators_discovery_needs_its_rule() -> None:
-    nic = f"{players.NFD}/pci-15b3.present"
-    seen = look(pod("nfd-network-operator"))
-    players.nfd(Recorded(), seen)
-    assert nic not in seen.nodes["n"]["metadata"]["labels"]
-    players.nfd(Recorded(NodeFeatureRule=[{"metadata": {"name": "nvidia-nics-rules"}}]), seen)
-    assert seen.nodes["n"]["metadata"]["labels"][nic] == "true"
+@pytest.mark.parametrize(
+    ("pci", "labels"),
+    [
+        ({}, {"pci-0302_10de.present"}),
+        (
+            {"deviceClassWhitelist": ["02", "0302"], "deviceLabelFields": ["vendor"]},
+            {"pci-10de.present", "pci-15b3.present", "pci-15b3.sriov.capable"},
+        ),
+        (
+            {"deviceClassWhitelist": ["0300", "0302"], "deviceLabelFields": ["vendor"]},
+            {"pci-10de.present"},
+        ),
+    ],
+    ids=["stock", "gpu operator", "network operator"],
+)
+def test_a_worker_labels_what_its_settings_name(pci: Mapping[str, Any], labels: set[str]) -> None:
+    assert set(found(pci)["labels"]) == {f"{players.NFD}/{label}" for label in labels}
+
+
+def test_a_worker_reports_every_device() -> None:
+    devices = found({})["features"]["instances"]["pci.device"]["elements"]
+    assert len(devices) == GPU.gpus + len(GPU.interfaces)
+    assert {"class": "0207", "vendor": "15b3", "sriov_totalvfs": "16"} in [
+        device["attributes"] for device in devices
+    ]
 
 
 @pytest.mark.parametrize(
@@ -132,58 +163,64 @@ def test_selectors_of_shared_devices(selectors: Mapping[str, Any], matches: list
     assert players.matching(selectors, GPU.interfaces) == matches
 
 
-def sriov_objects(selector: Mapping[str, str]) -> dict[str, list[Body]]:
-    policy = {
-        "nodeSelector": {"pool": "a"},
-        "nicSelector": {"pfNames": ["ib0"]},
-        "numVfs": 1,
-        "resourceName": "rail_0",
-    }
-    config = {"metadata": {"name": "default"}, "spec": {"configDaemonNodeSelector": selector}}
-    return {
-        "SriovOperatorConfig": [config],
-        "SriovNetworkNodePolicy": [{"metadata": {"name": "p"}, "spec": policy}],
-    }
+def sriov_world(selectors: Mapping[str, Any], asked: int = 1, **status: Any) -> Recorded:
+    """Return a world in which the operator asks for functions of ib0 and configures the plugin."""
+    entry = {"resourceName": "rail_0", "selectors": selectors}
+    config = {"n": json.dumps({"resourceList": [entry]})}
+    spec = {"interfaces": [{"name": "ib0", "numVfs": asked}]} if asked else {}
+    return Recorded(
+        SriovNetworkNodeState=[{"metadata": {"name": "n"}, "spec": spec, "status": status}],
+        ConfigMap=[{"metadata": {"name": "device-plugin-config"}, "data": config}],
+    )
 
 
-SRIOV_PODS = (
-    pod("sriov-operator", prefix="nvidia.com"),
-    pod("sriov-daemon"),
-    pod("sriov-plugin"),
+def plugin() -> Body:
+    made = pod(SRIOV_PLUGIN)
+    made["spec"]["containers"] = [{"args": ["--resource-prefix=nvidia.com"]}]
+    return made
+
+
+def test_the_daemon_reports_nics_before_functions_are_asked_for() -> None:
+    world = sriov_world({}, 0)
+    players.sriov(world, look(pod(SRIOV_DAEMON)))
+    (_, state), (_, node) = world.patched
+    assert [i["name"] for i in state["status"]["interfaces"]] == ["ib0", "ib1"]
+    assert {i["numVfs"] for i in state["status"]["interfaces"]} == {0}
+    # Without a change of labels the operator would not look for minutes.
+    assert node["metadata"]["labels"]
+
+
+def test_the_daemon_makes_what_its_state_asks_for_once() -> None:
+    world = sriov_world({}, 2)
+    players.sriov(world, look(pod(SRIOV_DAEMON)))
+    status = world.patched[0][1]["status"]
+    assert [i["numVfs"] for i in status["interfaces"]] == [2, 0]
+    again = sriov_world({}, 2, **status)
+    players.sriov(again, look(pod(SRIOV_DAEMON)))
+    assert not any("status" in change for _, change in again.patched)
+
+
+@pytest.mark.parametrize(
+    ("selectors", "count"),
+    [
+        ({"pfNames": ["ib0#0-0"]}, "2"),
+        ({"pfNames": ["ib1"]}, None),
+        ({"pfNames": ["ib0"], "vendors": ["8086"]}, None),
+        ({}, "2"),
+    ],
 )
+def test_the_plugin_offers_functions_it_selects(
+    selectors: Mapping[str, Any], count: str | None
+) -> None:
+    seen = look(pod(SRIOV_DAEMON), plugin())
+    players.sriov(sriov_world(selectors, 2), seen)
+    assert offered(seen).get("nvidia.com/rail_0") == count
 
 
-def test_an_empty_selector_of_the_daemon_is_the_worker_role() -> None:
-    world = Recorded(**sriov_objects({}))
-    players.sriov(world, look(*SRIOV_PODS, pool="a"))
-    daemons = world.applied[0]["spec"]["template"]["spec"]["nodeSelector"]
-    assert daemons == {"kubernetes.io/os": "linux", "node-role.kubernetes.io/worker": ""}
-
-
-def test_functions_are_offered_on_listed_nodes_alone() -> None:
-    world = Recorded(**sriov_objects({"wait": "false"}))
-    listed = look(*SRIOV_PODS, pool="a", wait="false")
-    players.sriov(world, listed)
-    assert offered(listed) == {"nvidia.com/rail_0": "1"}
-    other = look(*SRIOV_PODS, pool="a")
-    players.sriov(Recorded(**sriov_objects({"wait": "false"})), other)
-    assert not int(offered(other).get("nvidia.com/rail_0", "0"))
-
-
-def test_the_sriov_operator_alone_lets_its_configuration_go() -> None:
-    objects = sriov_objects({})
-    world = Recorded(**objects)
-    players.sriov(world, look(*SRIOV_PODS))
-    assert ("default", {"metadata": {"finalizers": [players._CONFIG_FINALIZER]}}) in world.patched
-    metadata = objects["SriovOperatorConfig"][0]["metadata"]
-    metadata |= {"deletionTimestamp": "now", "finalizers": [players._CONFIG_FINALIZER]}
-    going = Recorded(**objects)
-    players.sriov(going, look(*SRIOV_PODS))
-    assert going.patched == [("default", {"metadata": {"finalizers": []}})]
-    # Without its operator nobody lets go.
-    alone = Recorded(**objects)
-    players.sriov(alone, look())
-    assert alone.patched == []
+def test_no_function_is_offered_without_its_daemon() -> None:
+    seen = look(plugin())
+    players.sriov(sriov_world({}, 2), seen)
+    assert "nvidia.com/rail_0" not in offered(seen)
 
 
 def test_blocks_are_cut_in_the_order_of_names() -> None:
