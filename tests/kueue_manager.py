@@ -23,9 +23,10 @@ import yaml
 
 from railhead.base.paths import charts_dir
 from railhead.catalog.versions import LAB
+from railhead.twin.plane import free_port
 from tests.api_server import CHARTS, Server, lab_definitions
 from tests.crds import bare, job_definitions
-from tests.engine.controlplane import free_port, locate
+from tests.engine.controlplane import locate
 
 NAMESPACE = "kueue-system"
 _SERVICE = "kueue-webhook-service"

@@ -75,10 +75,12 @@ def programs() -> dict[str, Path]:
 
 def free_port() -> int:
     """Return a port of 127.0.0.1 that nothing listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    # Below those that the kernel gives away: a port may be bound minutes after it was chosen.
+    while True:
+        port = 20_000 + secrets.randbelow(10_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def client_of(kubeconfig: Path) -> KubeClient:

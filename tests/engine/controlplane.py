@@ -7,7 +7,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from railhead.lab import artifacts
 from railhead.lab.engine.provider.client import ClientSettings, KubeClient, load_kubeconfig
+from railhead.twin.plane import free_port
 
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager")
 
@@ -35,14 +35,6 @@ def locate(name: str) -> Path | None:
         return built
     found_on_path = shutil.which(name)
     return Path(found_on_path) if found_on_path else None
-
-
-def free_port() -> int:
-    """Return a loopback port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def client_of(kubeconfig: str) -> KubeClient:

@@ -27,10 +27,11 @@ from railhead.lab.artifacts import volcano
 from railhead.lab.artifacts.golang import module_dir
 from railhead.resolve.cluster import resolve
 from railhead.resolve.schedulers.volcano import Volcano, VolcanoQueues
+from railhead.twin.plane import free_port
 from tests import crds
 from tests.api_server import Server
 from tests.components.recording import lab_cluster
-from tests.engine.controlplane import ControlPlane, free_port
+from tests.engine.controlplane import ControlPlane
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.volcano]
 
