@@ -28,9 +28,10 @@ class GpuOperatorArgs:
         dra_driver: the chart of the DRA driver, which is installed where ``config`` allocates GPUs
             by DRA or asks for compute domains.
         runs_nfd: whether Node Feature Discovery comes with this operator; one of each cluster runs.
-        operator_loads_nic_driver: whether the network operator loads the NICs' driver, for which
-            that of the GPUs waits. False where the host has it, for nvidia-peermem to be built
-            against.
+        operator_loads_nic_driver: whether the network operator loads the NICs' driver. False where
+            the host has it, for nvidia-peermem to be built against.
+        switches_need_nic_driver: whether NVSwitches are reached through that driver's modules, for
+            which the GPUs' driver then waits.
         tolerations: Kubernetes tolerations of the pods on GPU nodes.
         paths: the nodes' directories of kubelet and containerd.
         timeout_seconds: how long each release may take.
@@ -42,6 +43,7 @@ class GpuOperatorArgs:
     dra_driver: charts.Chart
     runs_nfd: bool = True
     operator_loads_nic_driver: bool = False
+    switches_need_nic_driver: bool = False
     tolerations: Sequence[Mapping[str, Any]] = ()
     paths: NodePaths = USUAL
     timeout_seconds: int = charts.RELEASE_SECONDS
@@ -76,12 +78,12 @@ def values(args: GpuOperatorArgs) -> dict[str, Any]:
                 "autoUpgrade": False,
             },
         }
-        if args.operator_loads_nic_driver:
-            # The manager then waits for that driver's container, whatever carries GPUDirect: an HGX
-            # B200's NVSwitches are reached through the InfiniBand modules that it unloads, and
-            # Fabric Manager takes a wrong path where they are away as it starts
-            # (k8s-driver-manager v0.12.0, waitForMofedDriver; gpu-driver-container 06a208c,
-            # ubuntu24.04/nvidia-driver: _assert_nvlink5_system).
+        if args.operator_loads_nic_driver and args.switches_need_nic_driver:
+            # The manager then waits for that driver's container, which unloads the modules: Fabric
+            # Manager takes a wrong path where they are away as it starts (k8s-driver-manager
+            # v0.12.0, waitForMofedDriver; gpu-driver-container 06a208c, ubuntu24.04/nvidia-driver:
+            # _assert_nvlink5_system). Only there: it waits on every node of the cluster that has
+            # such a NIC, also on those to which the stack brings no driver.
             driver["manager"] = {"env": [{"name": "GPU_DIRECT_RDMA_ENABLED", "value": "true"}]}
         if config.driver_version is not None:
             driver["version"] = config.driver_version

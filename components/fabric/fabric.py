@@ -14,6 +14,7 @@ from railhead.components.controllers.charts import Chart
 from railhead.components.controllers.gpu_operator import GpuOperator, GpuOperatorArgs, nfd_owner
 from railhead.components.fabric.fleet import patience, tolerations
 from railhead.components.fabric.objects import FabricArgs, objects_of
+from railhead.machines import MACHINES
 from railhead.model.gpu import GpuOperatorConfig
 
 
@@ -28,6 +29,9 @@ def gpu_operator_args(
         dra_driver=Chart.of(args.addons["dra-driver-nvidia-gpu"]),
         runs_nfd=nfd_owner(args.fabric, args.gpu_operator) == "gpu-operator",
         operator_loads_nic_driver=network is not None and network.loads_driver,
+        switches_need_nic_driver=any(
+            MACHINES[pool.instance_type].switches_behind_infiniband for pool in args.pools
+        ),
         tolerations=tolerations(args.pools),
         paths=args.paths,
         timeout_seconds=patience(args.pools),

@@ -165,6 +165,14 @@ class Machine:
         return self.nvlink_domain > self.gpus
 
     @property
+    def switches_behind_infiniband(self) -> bool:
+        """True if its NVSwitches are reached through the InfiniBand modules of its own NICs.
+
+        Those of an NVL72 are in trays of their own (fabric manager guide; gpu-operator #2781).
+        """
+        return self.accelerator in ("b200", "b300")
+
+    @property
     def hcas(self) -> tuple[str, ...]:
         """The RDMA devices of the training fabric; empty unless all are known."""
         names = tuple(nic.hca for nic in self.nics if nic.hca is not None)

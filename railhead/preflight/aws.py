@@ -881,6 +881,10 @@ def _usable_by(aws: Aws, key: str, role: str) -> bool:
 
     The account itself is not enough: a service-linked role has no policy that passes it on.
     """
+    # Grants first: the policy of another account's key cannot be read.
+    grants = aws.require("kms:ListGrants", KeyId=key)["Grants"]
+    if any(grant.get("GranteePrincipal") == role for grant in grants):
+        return True
     policy = aws.require("kms:GetKeyPolicy", KeyId=key, PolicyName="default")["Policy"]
     statements = json.loads(policy)["Statement"]
     for statement in statements if isinstance(statements, list) else [statements]:
@@ -889,8 +893,7 @@ def _usable_by(aws: Aws, key: str, role: str) -> bool:
         names = [named] if isinstance(named, str) else named or ()
         if statement["Effect"] == "Allow" and {role, "*"} & set(names):
             return True
-    grants = aws.require("kms:ListGrants", KeyId=key)["Grants"]
-    return any(grant.get("GranteePrincipal") == role for grant in grants)
+    return False
 
 
 ASKER = Asker(

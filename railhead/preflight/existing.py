@@ -38,9 +38,7 @@ _DRIVER = "nvidia.com/cuda.driver-version.full"
 _FEATURES = "/apis/nfd.k8s-sigs.io/v1alpha1/nodefeatures"
 _NODE_NAME = "nfd.node.kubernetes.io/node-name"
 _MODULES = "kernel.loadedmodule"
-# GPUs of boards whose NVSwitches are reached through the InfiniBand modules (fabric manager guide;
-# gpu-operator #2781). An NVL72's switches are in trays of their own.
-_NVLINK_5, _SWITCHES = ("b200", "b300"), ("mlx5_ib", "ib_umad")
+_SWITCHES = ("mlx5_ib", "ib_umad")
 _GROUPS = {
     "kueue": "kueue.x-k8s.io",
     "jobset": "jobset.x-k8s.io",
@@ -260,7 +258,7 @@ def _behind_switches(node: Object, cluster: ExistingCluster) -> bool:
         return False
     labels = node["metadata"].get("labels") or {}
     return any(
-        MACHINES[pool.instance_type].accelerator in _NVLINK_5
+        MACHINES[pool.instance_type].switches_behind_infiniband
         for pool in cluster.pools
         if pool.node_selector.items() <= labels.items()
     )

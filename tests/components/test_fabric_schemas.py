@@ -134,13 +134,13 @@ def test_peermem_is_built_only_when_it_is_asked_for() -> None:
 
 def test_gpu_driver_waits_for_a_nic_driver_in_a_container() -> None:
     """Fabric Manager of an HGX B200 must find the modules that the container unloads and loads."""
-    stack, _ = _gpu()
+    raw = cluster(next(c for c in cases() if c.mode == "sriov-roce")) | {"gpu_operator": {}}
+    assert "manager" not in _values(parse(raw, where="a case"))["driver"], "of an H100"
+    raw["pools"][0]["instance_type"] = "dgx-b200"
     env = {"name": "GPU_DIRECT_RDMA_ENABLED", "value": "true"}
-    assert _values(stack)["driver"]["manager"] == {"env": [env]}
-    raw = cluster(next(c for c in cases() if c.mode == "sriov-roce"))
+    assert _values(parse(raw, where="a case"))["driver"]["manager"] == {"env": [env]}
     raw["fabric"]["network_operator"] = {}
-    stack = parse(raw | {"gpu_operator": {}}, where="a case")
-    assert "manager" not in _values(stack)["driver"]
+    assert "manager" not in _values(parse(raw, where="a case"))["driver"], "the host has it"
 
 
 @pytest.mark.parametrize("gpu", [None, {}, {"nfd": "existing"}], ids=["none", "own", "existing"])

@@ -233,7 +233,7 @@ def _graces(cluster: AwsCluster) -> Iterator[Problem]:
             yield (
                 f"{path}.grace_seconds",
                 f"{seconds}: where EC2 ends a node that nobody drained, EKS' image gives pods "
-                f"{aws.SHUTDOWN_SECONDS}; what takes longer to save is lost there",
+                f"{aws.SHUTDOWN_SECONDS}, and none on 1.33; what needs longer to save is lost",
             )
 
 

@@ -391,11 +391,18 @@ UPSTREAMS: Mapping[str, tuple[str, bool]] = MappingProxyType(
 def endpoint_services(region: str) -> list[str]:
     """Return the names of the services that a network has interface endpoints of.
 
+    Names in China begin with ``cn``, but for that of CloudWatch Logs.
+
     >>> endpoint_services("cn-north-1")[0], endpoint_services("us-east-2")[0]
     ('cn.com.amazonaws.cn-north-1.ec2', 'com.amazonaws.us-east-2.ec2')
+    >>> [name for name in endpoint_services("cn-north-1") if name.endswith("logs")]
+    ['com.amazonaws.cn-north-1.logs']
     """
-    prefix = "cn.com.amazonaws" if region.startswith("cn-") else "com.amazonaws"
-    return [f"{prefix}.{region}.{service}" for service in INTERFACE_ENDPOINTS]
+    china = region.startswith("cn-")
+    return [
+        f"{'cn.' if china and service != 'logs' else ''}com.amazonaws.{region}.{service}"
+        for service in INTERFACE_ENDPOINTS
+    ]
 
 
 def ecr(account: str, region: str) -> str:

@@ -958,7 +958,7 @@ def _frames(pool: GcpPool, machine: GkeMachine, cluster: GcpCluster) -> Iterator
         yield (
             "platform.network.mtu",
             f"{mtu} is not the {machine.mtu} that Google gives all interfaces of a "
-            f"{pool.instance_type!r}",
+            f"{pool.instance_type!r}; write {machine.mtu} in a new stack, and leave one that runs",
         )
 
 
