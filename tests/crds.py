@@ -31,7 +31,11 @@ ADDONS_HELD = (
 #: Releases of whose kinds `launch --api` writes one; that, and what a stack makes of them, is here.
 KINDS_HELD = (ADDONS["volcano"],)
 #: Modules with the definitions of the others that it writes and Kubernetes and the lab have not.
-KINDS_OF = ("github.com/kubeflow/training-operator", "github.com/kubeflow/mpi-operator")
+KINDS_OF = (
+    "github.com/kubeflow/training-operator",
+    "github.com/kubeflow/mpi-operator",
+    "github.com/ray-project/kuberay/ray-operator",
+)
 #: Where the modules that Kueue is built with have the definitions of the kinds that it admits.
 MODULES: Mapping[str, tuple[str, ...]] = {
     "github.com/kubeflow/training-operator": (

@@ -194,6 +194,7 @@ def asked_by(framework: str) -> tuple[Row, ...]:
 _TRAINER = "Kubeflow Trainer v2.1.0, pkg/runtime/framework/plugins/"
 _OPERATOR = "training-operator v1.9.3, pkg/controller.v1/"
 _MPI_OPERATOR = "MPI operator v0.7.0, pkg/controller/mpi_job_controller.go"
+_KUBERAY = "KubeRay v1.5.1, ray-operator/controllers/ray/common/"
 _BATCH = "Kubernetes v1.35.8, pkg/controller/job/indexed_job_utils.go, addCompletionIndexEnv"
 _VOLCANO = "Volcano v1.15.1, pkg/controllers/job/plugins/svc/svc.go, OnPodCreate"
 
@@ -281,6 +282,23 @@ CONTROLLERS: Mapping[str, tuple[Row, ...]] = {
             f"{_OPERATOR}paddlepaddle/envvar.go",
             "n > 0",
             PADDLE_MASTER="f'{hosts[0]}:{port[\"master\"]}'",
+        ),
+    ),
+    "rayjob": (
+        *_said(
+            f"{_KUBERAY}pod.go, setContainerEnvVars and generateRayStartCommand",
+            _FIRST,
+            RAY_ADDRESS="'127.0.0.1:6379'",
+            RAY_PORT="6379",
+            KUBERAY_GEN_RAY_START_CMD="'ray start --head  --block  --dashboard-host=0.0.0.0 '",
+        ),
+        *_said(
+            f"{_KUBERAY}pod.go, setContainerEnvVars and setMissingRayStartParams",
+            "n > 0",
+            FQ_RAY_IP="hosts[0]",
+            RAY_ADDRESS="hosts[0] + ':6379'",
+            RAY_PORT="6379",
+            KUBERAY_GEN_RAY_START_CMD="f'ray start --address={hosts[0]}:6379  --block '",
         ),
     ),
     "mpijob": (
@@ -451,6 +469,15 @@ def _templates(api: str, made: Plan, job: Object) -> Iterator[tuple[str, Object,
         assert task["replicas"] == spec["minAvailable"] == nodes
         for i in range(nodes):
             yield f"{name}-{task['name']}-{i}.{name}", task["template"], _INDEX[api]
+    elif api == "rayjob":
+        # utils/util.go: GenerateRayClusterName, GenerateHeadServiceName, GenerateFQDNServiceName.
+        cluster, raised = f"{name}-x7k2p", spec["rayClusterSpec"]
+        head = f"{cluster}-head-svc.{made.namespace}.svc.cluster.local"
+        yield head, raised["headGroupSpec"]["template"], None
+        for group in raised.get("workerGroupSpecs", ()):
+            assert group["replicas"] == group["minReplicas"] == group["maxReplicas"]
+            for i in range(group["replicas"]):
+                yield f"{cluster}-{group['groupName']}-worker-{i}", group["template"], None
     elif api == "mpijob":
         roles = spec["mpiReplicaSpecs"]
         assert spec["runLauncherAsWorker"]
@@ -563,12 +590,28 @@ def _mpirun(found: Sequence[Pod], node: int, local: int) -> dict[str, str]:
     }
 
 
+def _ray_start(found: Sequence[Pod], node: int, local: int) -> dict[str, str]:
+    """Return what KubeRay's own ``ray start`` says in place of variables; none in other pods."""
+    del local
+    environment = found[node].variables()
+    words = environment.get("KUBERAY_GEN_RAY_START_CMD", "").split()
+    if not words:
+        return {}
+    if "--head" in words:
+        assert environment["RAY_ADDRESS"] == "127.0.0.1:6379"
+        address = f"{found[0].host}:6379"
+        return {"RAILHEAD_NODE_RANK": "0", "RAY_HEAD": address, "RAY_ADDRESS": address}
+    (address,) = (word.partition("=")[2] for word in words if word.startswith("--address="))
+    return {"RAILHEAD_NODE_RANK": str(node), "RAY_HEAD": address}
+
+
 #: Launcher -> the variables that it sets for process ``local`` of a node, from its own; a variable
 #: that it needs and does not find is a KeyError. Others start no processes.
 LAUNCHERS: Mapping[str, Callable[[Sequence[Pod], int, int], dict[str, str]]] = {
     "torchrun": _torchrun,
     "paddle.distributed.launch": _paddle,
     "mpirun": _mpirun,
+    "ray start": _ray_start,
 }
 
 

@@ -33,6 +33,11 @@ def starter_key(name: str) -> str:
     return f"start_{name}"
 
 
+def program_of(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the command of a job's program itself, which no launcher starts."""
+    return ("python3", *words) if words[0].endswith(".py") else tuple(words)
+
+
 class Expanded(str):
     """A word of a command whose ``$(NAME)`` the kubelet expands; all others reach the program."""
 
@@ -173,7 +178,7 @@ class Framework(ABC):
     def start(self, words: Sequence[str], gang: Gang) -> tuple[str, ...]:
         """Return the command of each pod for a job's words; adds the launcher to a Python file."""
         del gang
-        return ("python3", *words) if words[0].endswith(".py") else tuple(words)
+        return program_of(words)
 
     def started(self, gang: Gang) -> tuple[str, ...]:
         """Return the words that run ``starter``; its text travels where pods have no programs."""

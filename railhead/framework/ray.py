@@ -54,6 +54,9 @@ FRAMEWORK = Ray(
     per_process=(),
     nodes_variable=NODES,
     one_process=True,
+    kinds=("rayjob",),
+    # KubeRay sets two of them, and writes the head's address into each `ray start` itself.
+    controller={"rayjob": _WIRED},
     source="Ray 2.60.0, doc/source/cluster/vms/user-guides/launching-clusters/on-premises.md "
     "(ray start --head, --address) and python/ray/_private/worker.py (RAY_ADDRESS)",
 )

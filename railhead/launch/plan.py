@@ -62,7 +62,8 @@ class Plan:
         resized: whether they are others than the runtime's own.
         shm: size of ``/dev/shm``; None for the runtime's.
         image: the container image; None for the runtime's.
-        command: the program and its arguments, as its framework starts it.
+        program: the program and its arguments, as the job says them.
+        command: the same, as its framework starts it.
         processes_per_node: processes of each pod.
         framework: how the processes find each other; None if this Railhead does not know it.
         wiring: variables by which they do and that launch sets; the kubelet completes them.
@@ -111,6 +112,7 @@ class Plan:
     shm: str | None
     # Their processes.
     image: str | None
+    program: tuple[str, ...]
     command: tuple[str, ...]
     processes_per_node: int
     framework: Framework | None
@@ -460,6 +462,7 @@ def _part(job: JobFile, files: tuple[Payload, ...], contract: ClusterContract, r
         resized=resized,
         shm=job.shm,
         image=job.image,
+        program=_command(job, files),
         command=command,
         processes_per_node=processes,
         framework=framework,

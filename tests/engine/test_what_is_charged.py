@@ -172,11 +172,6 @@ def ray_cluster() -> Body:
     }
 
 
-def ray_job() -> list[Body]:
-    spec = {"entrypoint": "x", "shutdownAfterJobFinishes": True, "rayClusterSpec": ray_cluster()}
-    return [custom("ray.io/v1", "RayJob", spec)]
-
-
 def clearing() -> list[Body]:
     """Return the nightly job that removes a claim's old checkpoints, as its CronJob has it."""
     raw = cluster()
@@ -242,11 +237,11 @@ KINDS: dict[str, Charge] = {
     "PaddleJob": Charge(make=launched("paddlejob", "paddle", 3), sets={"worker": 3}, whole=3),
     "XGBoostJob": Charge(make=xgboost, sets={"master": 1, "worker": 2}, whole=3),
     "RayJob": Charge(
-        make=ray_job,
-        sets={"head": 1, "gpus": 2, "submitter": 1},
-        whole=2,
-        cpu="600m",
-        memory="456Mi",
+        make=launched("rayjob", "ray", 3),
+        sets={"head": 1, "worker": 2, "submitter": 1},
+        whole=3,
+        cpu="500m",
+        memory="200Mi",
     ),
     "RayCluster": Charge(
         make=lambda: [custom("ray.io/v1", "RayCluster", ray_cluster())],

@@ -8,6 +8,8 @@ from __future__ import annotations
 import copy
 import json
 import re
+import shlex
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -127,6 +129,26 @@ def pods_of(value: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
             yield path or "pod", inner
         elif isinstance(inner, dict | list):
             yield from pods_of(inner, key if isinstance(key, str) else path)
+
+
+def test_words_of_a_ray_program_survive_two_shells() -> None:
+    """KubeRay's bash, whose words kubelet expands, then that of Ray's job supervisor."""
+    words = ("train.py", "--name=a b", "it's", "$(X)", "$$", "$HOME", "a;b", "two\nlines", "", "*")
+    made = replace(plan("ray", 2), program=words)
+    spec = apis()["rayjob"].objects(made)[-1]["spec"]
+    text = re.sub(r"\$\$|\$\(X\)", lambda m: "$" if m[0] == "$$" else "gone", spec["entrypoint"])
+    for shell in ("bash", "sh"):
+        printed = subprocess.run(
+            [shell, "-c", f"printf '%s\\0' {text} ;"], capture_output=True, check=True
+        )
+        heard = printed.stdout.decode().split("\0")[:-1]
+        assert heard == ["python3", *words], shell
+        text = shlex.join(heard)
+
+
+def test_a_ray_job_of_one_node_has_a_head_alone() -> None:
+    (body,) = apis()["rayjob"].objects(plan("ray", 1))
+    assert "workerGroupSpecs" not in body["spec"]["rayClusterSpec"]
 
 
 def test_kinds_of_job() -> None:
