@@ -115,7 +115,7 @@ volcano: venv ## Gangs that Volcano admits, on a lab of their own; it is built f
 	$(PYTEST) -m volcano -v -s $(ARGS)
 
 .PHONY: operators
-operators: venv ## Jobs of the training operator and the MPI operator, which are built first, on a lab
+operators: venv ## Jobs of three projects' operators, which are built first: two on a lab, KubeRay's without
 	@$(VENV)/railhead lab build
 	$(VENV)/python -m railhead.lab.artifacts.operators
 	$(PYTEST) -m operators -v -s $(ARGS)
@@ -142,7 +142,7 @@ engine-test: docs-tools browser ## The tests on the real engine and on API serve
 	$(call stage,engine)
 	$(VENV)/railhead lab build
 	$(VENV)/railhead lab build --only twin-operators
-	$(call tests,engine,-m "(controlplane or slow) and not lab and not volcano and not exhaustive" $(ENGINE_PARALLEL))
+	$(call tests,engine,-m "(controlplane or slow) and not lab and not volcano and not operators and not exhaustive" $(ENGINE_PARALLEL))
 
 .PHONY: clusters
 clusters: docs-tools browser ## engine-test, and lab-test beside it: each waits for half of its time

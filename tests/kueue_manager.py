@@ -46,6 +46,21 @@ def eventually(what: Callable[[], _T], *, limit_s: float = LIMIT_S) -> _T:
     return result
 
 
+def as_controller(server: Server, folder: Path, namespace: str, name: str) -> Path:
+    """Return a kubeconfig of a service account with every right; guards take it for a controller.
+
+    It lies in ``folder``.
+    """
+    config = yaml.safe_load(server.plane.kubeconfig.read_text())
+    accounts = "system:serviceaccounts"
+    groups = [accounts, f"{accounts}:{namespace}", "system:masters", "system:authenticated"]
+    account = f"system:serviceaccount:{namespace}:{name}"
+    config["users"][0]["user"] |= {"as": account, "as-groups": groups}
+    path = folder / f"{name}.kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
 @contextlib.contextmanager
 def kueue(
     server: Server,
@@ -82,9 +97,10 @@ def kueue(
     }
     config = folder / "kueue.yaml"
     config.write_text(yaml.safe_dump(process_settings))
+    kubeconfig = as_controller(server, folder, NAMESPACE, "kueue-controller-manager")
     with (folder / "kueue.log").open("wb") as log:
         process = subprocess.Popen(
-            [str(program), f"--config={config}", f"--kubeconfig={server.plane.kubeconfig}"],
+            [str(program), f"--config={config}", f"--kubeconfig={kubeconfig}"],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -626,8 +626,12 @@ def _of_json(text: str | None, keys: Iterable[str]) -> Any:
 
 def differences(framework: str, api: str, made: Plan, bodies: Sequence[Object]) -> list[str]:
     """Return what a rank does not find as its framework requires it, in words."""
+    return unmet(framework, made, pods(api, made, bodies))
+
+
+def unmet(framework: str, made: Plan, result: Sequence[Pod]) -> list[str]:
+    """Return the same of pods that are there, in the order of their numbers."""
     row = FRAMEWORKS[framework]
-    result = pods(api, made, bodies)
     hosts = [pod.host for pod in result]
     wrong = []
     launcher = LAUNCHERS.get(row.launcher)

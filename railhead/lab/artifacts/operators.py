@@ -1,11 +1,13 @@
 """Operators of jobs that no stack installs, built on request: no part of a lab.
 
 ``python -m railhead.lab.artifacts.operators`` builds them and prints where their images are. Each
-has a lock of its own: the two ask for libraries of Kubernetes that do not build with each other's.
+has a lock of its own: two ask for libraries of Kubernetes that do not build with each other's, and
+KubeRay's starts from the core's.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +20,7 @@ from railhead.lab.artifacts.golang import BUILD_ROOT, Program, build, lock_key, 
 from railhead.lab.artifacts.images import manager_image, stream_archive
 
 #: Counts up when what an archive is made of changes in a way that no lock shows.
-_RECIPE = "1"
+_RECIPE = "2"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +30,7 @@ class Operator:
     Args:
         name: of its program, and of its lock's directory.
         module: whose sources are built, and have its manifests.
-        package: of the program, below the module.
+        package: of the program, below the module; empty for the module itself.
         manifests: where they lie, below the module.
         image: what they call its image, with the tag that it gets here.
     """
@@ -47,7 +49,7 @@ class Operator:
     @property
     def program(self) -> Program:
         """The program to build."""
-        return Program(name=self.name, package=f"{self.module}/{self.package}")
+        return Program(name=self.name, package=f"{self.module}/{self.package}".rstrip("/"))
 
     def sources(self) -> Path:
         """Return the directory of its manifests, once it was built."""
@@ -63,15 +65,21 @@ class Operator:
                 publish(work / "archive", made)
         return made / "image.tar"
 
+    def binary(self) -> Path:
+        """Return the program in that image, for tests that run it beside an API server."""
+        return self.archive().parent / "manager"
+
     def _build(self, work: Path) -> None:
         (work / "archive").mkdir()
         build(self.lock, [self.program], work, self.name, Runner(), lambda *_: None)
         image = manager_image(self.image, work / self.name, work / "layer.tar")
         with (work / "archive" / "image.tar").open("wb") as archive:
             stream_archive(image, archive.write)
+        shutil.move(work / self.name, work / "archive" / "manager")
 
 
-#: By name. Of the training operator v1.9.3 is the newest, of the MPI operator v0.8.0.
+#: By name. Of the training operator v1.9.3 is the newest, of the MPI operator v0.8.0; of KubeRay
+#: the one whose kinds the lab's Kueue is built with.
 OPERATORS: Mapping[str, Operator] = MappingProxyType(
     {
         item.name: item
@@ -89,6 +97,13 @@ OPERATORS: Mapping[str, Operator] = MappingProxyType(
                 package="cmd/mpi-operator",
                 manifests="deploy/v2beta1",
                 image="docker.io/mpioperator/mpi-operator:0.8.0",
+            ),
+            Operator(
+                name="kuberay-operator",
+                module="github.com/ray-project/kuberay/ray-operator",
+                package="",
+                manifests="config/default",
+                image="quay.io/kuberay/operator:v1.5.1",
             ),
         )
     }
