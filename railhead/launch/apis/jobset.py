@@ -15,7 +15,13 @@ class JobSet(Api):
 
     def spec(self, plan: Plan, template: Object) -> Object:
         """Return a spec whose gang fails as a whole, and is recreated as often as the job says."""
-        jobs = [_replicated(plan, template)]
+        own = _replicated(plan, template)
+        if plan.finished_days is not None:
+            # As a runtime's Job has it (railhead.resolve.restarts, job_policy); no role's has, for
+            # a JobSet that runs on makes a Job again that is gone (v0.10.1 and v0.12.0,
+            # jobset_controller.go, shouldCreateJob), and the role would run a second time.
+            own["template"]["spec"]["ttlSecondsAfterFinished"] = plan.finished_days * 86400
+        jobs = [own]
         jobs += [_replicated(role, self.template(role)) for role in plan.roles]
         spec: Object = {"replicatedJobs": jobs}
         if plan.roles:
@@ -37,9 +43,6 @@ def _replicated(plan: Plan, template: Object) -> Object:
         "completions": plan.nodes,
         "template": template,
     }
-    if plan.finished_days is not None:
-        # As a runtime's Job has it (railhead.resolve.restarts, job_policy).
-        job |= {"ttlSecondsAfterFinished": plan.finished_days * 86400}
     return {"name": plan.role, "replicas": 1, "template": {"spec": job}}
 
 
