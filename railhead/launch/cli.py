@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, deque
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,7 +30,7 @@ from railhead.launch.console import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from railhead.contract import ClusterContract
     from railhead.kube.client import Cluster, Object
@@ -66,8 +67,8 @@ A complete job file:
 \b
 {example}
 Exits 0 when the job is submitted or, with --wait or --follow, when it has completed; 1 when it
-failed; 3 for a mistake in the file; 6 when the cluster or a check refuses it, or a job of --after
-did not complete; 7 after --timeout.
+failed; 3 for a mistake in the file; 5 when there is no job of --after; 6 when the cluster or a
+check refuses it, or a job of --after did not complete; 7 after --timeout.
 """.format(example=JOB_FILE_EXAMPLE.replace("[", "\\["))
 
 
@@ -157,7 +158,12 @@ def launch(
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the end.")] = False,
     timeout: Annotated[
         float | None,
-        typer.Option("--timeout", metavar="SECONDS", min=1, help="Stop waiting; the job goes on."),
+        typer.Option(
+            "--timeout",
+            metavar="SECONDS",
+            min=1,
+            help="Stop waiting, also for --after; jobs go on.",
+        ),
     ] = None,
     after: Annotated[
         list[str] | None,
@@ -198,10 +204,16 @@ def launch(
         rows = matrices.combinations(overrides.matrix, single)
         several = matrices.read(job_file, overrides.sets(), rows)
         with connected(kubeconfig, context, lab) as cluster:
-            needed = _needed(cluster, after or ())
+            from railhead.kube.published import read_contract
+            from railhead.launch.plan import make_plan
+
+            contract = read_contract(cluster)
+            plans = [make_plan(job, files, contract) for job, files in several]
+            needed = _needed(cluster, after or (), [plan.namespace for plan in plans])
             matrices.launch(
                 cluster,
-                several,
+                plans,
+                contract,
                 rows,
                 dry_run=dry_run,
                 as_json=as_json,
@@ -270,12 +282,13 @@ def launch_plan(
     Raises:
         NotFoundError: there is no job that it is to come after.
         RefusedError: a check, or the cluster, says no; or such a job did not complete.
+        TimedOutError: it, or such a job, had not ended in time.
         RailheadError: it was waited for, and did not complete.
     """
     from railhead.launch.apis import objects
     from railhead.launch.preflight import preflight
 
-    needed = _needed(cluster, after)
+    needed = _needed(cluster, after, [plan.namespace])
     checks = preflight(cluster, plan, contract, api=api)
     say(f"{_describe(plan)} on {contract.cluster} ({cluster.target.why})")
     for check in checks:
@@ -289,12 +302,20 @@ def launch_plan(
     if dry_run:
         print_objects(objects(plan), as_json=as_json)
         return
-    _wait_first(cluster, needed)
+    begin = time.monotonic()
+    _wait_first(cluster, needed, timeout=timeout)
+    if timeout is not None:
+        # One limit for both.
+        timeout = max(1.0, timeout - round(time.monotonic() - begin))
     _submit(cluster, plan, follow=follow, wait=wait, timeout=timeout, as_json=as_json)
 
 
-def _needed(cluster: Cluster, after: Sequence[str]) -> list[tuple[Object, bool]]:
+def _needed(
+    cluster: Cluster, after: Sequence[str], own: Sequence[str]
+) -> list[tuple[Object, bool]]:
     """Return the jobs of ``--after``, each with whether any end of it will do.
+
+    They are those of the launch's ``own`` namespaces; of all where these have none of a name.
 
     Raises:
         InputError: something else than ``any`` stands behind a name.
@@ -302,9 +323,7 @@ def _needed(cluster: Cluster, after: Sequence[str]) -> list[tuple[Object, bool]]
     """
     from railhead.kube import jobs
 
-    if not after:
-        return []
-    where, needed = namespaces_of(cluster, None), []
+    needed = []
     for item in after:
         name, colon, end = item.partition(":")
         if colon and end != "any":
@@ -312,31 +331,42 @@ def _needed(cluster: Cluster, after: Sequence[str]) -> list[tuple[Object, bool]]
                 f"--after {item}: {end!r} is no end of a job",
                 remedy=f"{name} for when it has completed, {name}:any for when it has ended",
             )
-        needed += [(job, bool(colon)) for job in jobs.find_jobs(cluster, where, [name])]
+        try:
+            several = jobs.find_jobs(cluster, tuple(dict.fromkeys(own)), [name])
+        except NotFoundError:
+            several = jobs.find_jobs(cluster, namespaces_of(cluster, None), [name])
+        needed += [(job, bool(colon)) for job in several]
     return needed
 
 
-def _wait_first(cluster: Cluster, needed: Sequence[tuple[Object, bool]]) -> None:
-    """Wait for the jobs that a launch comes after, in their order.
+def _wait_first(
+    cluster: Cluster, needed: Sequence[tuple[Object, bool]], *, timeout: float | None = None
+) -> None:
+    """Wait for the jobs that a launch comes after.
 
     Raises:
         RefusedError: one that was to complete did not.
+        TimedOutError: not all had ended in time; they go on.
     """
     if not needed:
         return
     ends = [
-        f"{job['metadata']['name']} has {'ended' if any_end else 'completed'}"
+        f"{job['metadata']['namespace']}/{job['metadata']['name']} has "
+        f"{'ended' if any_end else 'completed'}"
         for job, any_end in needed
     ]
     say(f"all checks passed; to be launched when {' and '.join(ends)}; Ctrl-C launches nothing")
+    to_complete = {job["metadata"]["uid"] for job, any_end in needed if not any_end}
     try:
-        for job, any_end in needed:
-            _, bad = wait_for(cluster, [job])
-            if bad and not any_end:
-                raise RefusedError(
-                    f"--after: {bad[0]}",
-                    remedy=f"`railhead describe {job['metadata']['name']}` says what happened",
-                )
+        with closing(_each_end(cluster, [job for job, _ in needed], timeout)) as over:
+            for job, _, bad in over:
+                metadata = job["metadata"]
+                if bad and metadata["uid"] in to_complete:
+                    raise RefusedError(
+                        f"--after: {bad}",
+                        remedy=f"`railhead describe {metadata['name']} --namespace "
+                        f"{metadata['namespace']}` says what happened",
+                    )
     except BaseException:
         say("nothing was launched")
         raise
@@ -350,22 +380,57 @@ def wait_for(
     Raises:
         TimedOutError: not all had ended in time; they go on.
     """
-    from railhead.kube.jobs import Phase
+    over = {
+        job["metadata"]["uid"]: (last, bad)
+        for job, last, bad in _each_end(cluster, several, timeout)
+    }
+    results = [over[job["metadata"]["uid"]] for job in several]
+    return [last for last, _ in results if last], [bad for _, bad in results if bad]
 
-    ended: list[JobState] = []
-    bad: list[str] = []
-    deadline = None if timeout is None else time.monotonic() + timeout
-    for job in several:
-        name = job["metadata"]["name"]
-        left = None if deadline is None else max(0.1, deadline - time.monotonic())
-        last = watch(cluster, job, timeout=left)
-        if last is None or not last.phase.finished:
-            bad.append(f"{name} was deleted")
-        elif last.phase is not Phase.COMPLETED:
-            bad.append(f"{name} failed: {last.detail}")
-        if last is not None:
-            ended.append(last)
-    return ended, bad
+
+def _each_end(
+    cluster: Cluster, several: Sequence[Object], timeout: float | None
+) -> Generator[tuple[Object, JobState | None, str], None, None]:
+    """Yield each job once it has ended, with its last state, and what became of it if it failed.
+
+    All are looked at in turn; their phases are shown, and their logs kept.
+
+    Raises:
+        TimedOutError: not all had ended in time; they go on.
+    """
+    from railhead.kube.jobs import Phase
+    from railhead.launch import submit
+
+    alone = several[0]["metadata"]["name"] if len(several) == 1 else ""
+    progress = ConsoleProgress(name=alone)
+    gangs = {job["metadata"]["uid"]: _gang(cluster, job) for job in several}
+    states: dict[str, JobState] = {}
+    try:
+        for job, now in submit.watch_all(cluster, several, timeout_seconds=timeout):
+            name, uid = job["metadata"]["name"], job["metadata"]["uid"]
+            if now is not None:
+                states[uid] = now
+                progress.changed(now)
+                gangs[uid].look(now.nodes)
+            # They are kept; none is shown.
+            deque(gangs[uid].lines(), maxlen=0)
+            if now is not None and not now.phase.finished:
+                continue
+            gang, last = gangs.pop(uid), states.get(uid)
+            deque(gang.drain(), maxlen=0)
+            gang.close()
+            if last is not None:
+                _keep_history(cluster, job, last)
+            if now is None:
+                yield job, last, f"{name} was deleted"
+            elif now.phase is Phase.COMPLETED:
+                yield job, last, ""
+            else:
+                yield job, last, f"{name} failed: {now.detail}"
+    finally:
+        progress.close()
+        for gang in gangs.values():
+            gang.close()
 
 
 def _as_another_kind(cluster: Cluster, plan: Plan, api: str) -> list[dict[str, Any]]:
@@ -444,16 +509,10 @@ def watch(
         TimedOutError: it had not ended in time; it goes on.
     """
     from railhead.launch import submit
-    from railhead.launch.logs import kept, stream
+    from railhead.launch.logs import stream
 
     progress = ConsoleProgress(name=job["metadata"]["name"])
-    metadata = job["metadata"]
-    gang = stream.Gang(
-        cluster,
-        namespace=metadata["namespace"],
-        selection=stream.Selection(),
-        keep=kept.folder(metadata["namespace"], metadata["name"], metadata["uid"]),
-    )
+    gang = _gang(cluster, job)
     try:
         last = stream.print_states(
             gang,
@@ -468,6 +527,19 @@ def watch(
     if last is not None:
         _keep_history(cluster, job, last)
     return last
+
+
+def _gang(cluster: Cluster, job: Object) -> Gang:
+    """Return the logs of all of a job's pods, which are kept as they are read."""
+    from railhead.launch.logs import kept, stream
+
+    metadata = job["metadata"]
+    return stream.Gang(
+        cluster,
+        namespace=metadata["namespace"],
+        selection=stream.Selection(),
+        keep=kept.folder(metadata["namespace"], metadata["name"], metadata["uid"]),
+    )
 
 
 def _silently(line: Line) -> None:

@@ -133,27 +133,32 @@ def since(seconds: int) -> str:
 
 
 class ConsoleProgress:
-    """One line a change of phase; on a terminal also a live line while nothing changes."""
+    """One line a change of phase; on a terminal also a live line while nothing changes.
 
-    def __init__(self, *, name: str, text: Callable[[Line], str] = str) -> None:
+    Of several jobs, which have no ``name`` together, each line has its own, and none is live.
+    """
+
+    def __init__(self, *, name: str = "", text: Callable[[Line], str] = str) -> None:
         self._name = name
         self._text = text
         self._begin = time.monotonic()
         self._spoken = self._begin
-        self._last: tuple[str, str] | None = None
-        self._terminal = sys.stderr.isatty()
+        self._last: dict[str, tuple[str, str]] = {}
+        self._terminal = bool(name) and sys.stderr.isatty()
         self._live: Any = None
 
     def changed(self, state: JobState) -> None:
         """Show a state if it is news, or if nothing was said for 15 s."""
         now = time.monotonic()
         key = (state.phase.value, state.detail)
-        if key != self._last or (not self._terminal and now - self._spoken > 15):
+        last = self._last.get(state.uid)
+        if key != last or (not self._terminal and now - self._spoken > 15):
             detail = f": {state.detail}" if state.detail else ""
+            whose = "" if self._name else f"{state.name} "
             self._clear()
-            say(f"{now - self._begin:6.1f}s  {state.phase.value}{detail}")
+            say(f"{now - self._begin:6.1f}s  {whose}{state.phase.value}{detail}")
             self._spoken = now
-            self._last = key
+            self._last[state.uid] = key
         if self._terminal:
             self._spin(state)
 

@@ -11,8 +11,10 @@ from railhead.base.errors import InputError
 from railhead.launch.console import dump, print_objects, say
 
 if TYPE_CHECKING:
+    from railhead.contract import ClusterContract
     from railhead.kube.client import Cluster
     from railhead.launch.job import JobFile, Payload
+    from railhead.launch.plan import Plan
 
 # Each has a Workload, a JobSet and its files in etcd, and a sweep that is larger is a typing error.
 MOST = 100
@@ -86,7 +88,8 @@ def read(
 
 def launch(
     cluster: Cluster,
-    jobs: Sequence[tuple[JobFile, tuple[Payload, ...]]],
+    plans: Sequence[Plan],
+    contract: ClusterContract,
     rows: Sequence[Sequence[str]],
     *,
     dry_run: bool,
@@ -100,14 +103,10 @@ def launch(
     Raises:
         RefusedError: a check, or the cluster, says no.
     """
-    from railhead.kube.published import read_contract
     from railhead.launch import submit
     from railhead.launch.apis import objects as objects_of
-    from railhead.launch.plan import make_plan
     from railhead.launch.preflight import preflight
 
-    contract = read_contract(cluster)
-    plans = [make_plan(job, files, contract) for job, files in jobs]
     for plan in plans:
         preflight(cluster, plan, contract)
     if dry_run:

@@ -228,28 +228,44 @@ def watch(
         TimedOutError: it was not finished in time; the job goes on.
         RailheadError: the cluster could not be asked for five minutes.
     """
-    name = job["metadata"]["name"]
-    begin = last_answer = time.monotonic()
-    while True:
-        try:
-            current = jobs.find_again(cluster, job)
-            if current is None:
-                return
-            now = jobs.read_state(cluster, current)
-        except (kube.ApiError, PrerequisiteError):
-            if time.monotonic() - last_answer > PATIENCE_SECONDS:
-                raise
-        else:
-            last_answer = time.monotonic()
-            yield now
-            if now.phase.finished:
-                return
-        if timeout_seconds is not None and time.monotonic() - begin > timeout_seconds:
+    looks = watch_all(cluster, [job], timeout_seconds=timeout_seconds)
+    return (now for _, now in looks if now is not None)
+
+
+def watch_all(
+    cluster: kube.Cluster, several: Sequence[kube.Object], *, timeout_seconds: float | None = None
+) -> Iterator[tuple[kube.Object, JobState | None]]:
+    """Yield each job with its state, once a second, until it is finished; with None if it is gone.
+
+    Raises:
+        TimedOutError: not all were finished in time; they go on.
+        RailheadError: the cluster could not be asked for five minutes.
+    """
+    begin = time.monotonic()
+    left = {job["metadata"]["uid"]: job for job in several}
+    last_answer = dict.fromkeys(left, begin)
+    while left:
+        for uid, job in list(left.items()):
+            try:
+                current = jobs.find_again(cluster, job)
+                now = None if current is None else jobs.read_state(cluster, current)
+            except (kube.ApiError, PrerequisiteError):
+                if time.monotonic() - last_answer[uid] > PATIENCE_SECONDS:
+                    raise
+                continue
+            last_answer[uid] = time.monotonic()
+            if now is None or now.phase.finished:
+                del left[uid]
+            yield job, now
+        if left and timeout_seconds is not None and time.monotonic() - begin > timeout_seconds:
+            names = [job["metadata"]["name"] for job in left.values()]
+            it, name = ("it goes", names[0]) if len(names) == 1 else ("they go", "NAME")
             raise TimedOutError(
-                f"{name}: not finished after {timeout_seconds:g} s; it goes on",
+                f"{', '.join(names)}: not finished after {timeout_seconds:g} s; {it} on",
                 remedy=f"`railhead status {name}` shows it, `railhead cancel {name}` ends it",
             )
-        time.sleep(POLL_SECONDS)
+        if left:
+            time.sleep(POLL_SECONDS)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from railhead.base.errors import ExitCode
-from railhead.launch import cli, submit
+from railhead.contract import Queue
+from railhead.launch import submit
 from tests.unit.launch import world
-from tests.unit.launch.conftest import Clock
+from tests.unit.launch.conftest import CONTRACT, Clock, publish
 from tests.unit.launch.fake_api import Api
 
 NEW = f"{world.JOBS}/demo"
@@ -36,7 +37,7 @@ def test_launched_when_another_has_completed(
     assert code == 0
     assert NEW in api.objects
     assert json.loads(out)["name"] == "demo"
-    assert "to be launched when pretrain has completed; Ctrl-C launches nothing" in err
+    assert "to be launched when training/pretrain has completed; Ctrl-C launches nothing" in err
     assert err.index("running") < err.index("created TrainJob training/demo")
     checked, created = (
         min(
@@ -90,7 +91,8 @@ def test_all_that_are_named_are_waited_for(
     names = ("--after", "sweep-*", "--after", "pretrain:any")
     code, _, err = run("launch", job_file, *names, "--matrix", "env.LR=1,2")
     assert code == 0
-    assert "when sweep-0 has completed and sweep-1 has completed and pretrain has ended" in err
+    ends = ("sweep-0 has completed", "sweep-1 has completed", "pretrain has ended")
+    assert f"when {' and '.join(f'training/{name}' for name in ends)}; Ctrl-C" in err
     assert {f"{NEW}-0", f"{NEW}-1"} <= api.objects.keys()
 
 
@@ -121,7 +123,7 @@ def test_interrupt_launches_nothing(
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "watch", interrupted)
+    monkeypatch.setattr(submit, "watch_all", interrupted)
     code, _, err = run("launch", job_file, "--after", "pretrain")
     assert (code, NEW in api.objects) == (ExitCode.INTERRUPTED, False)
     assert "nothing was launched" in err
@@ -142,3 +144,94 @@ def test_lost_connection_while_it_waits(
     clock.then[150.0] = lambda: world.end(api, before)
     assert run("launch", job_file, "--after", "pretrain")[0] == 0
     assert NEW in api.objects
+
+
+@pytest.fixture
+def other_team(api: Api) -> str:
+    """A namespace that the contract names first, with jobs of its own; returns their path."""
+    queue = Queue(
+        name="their", namespace="their", cluster_queue="their", flavors=("gpu",), pools=("gpu",)
+    )
+    changed = {"queues": (queue, *CONTRACT.queues), "namespaces": ("their", "training")}
+    publish(api, CONTRACT.model_copy(update=changed))
+    jobs = world.JOBS.replace("training", "their")
+    for name in ("pretrain", "sweep-9", "elsewhere"):
+        api.put(
+            jobs,
+            {
+                "metadata": {"name": name},
+                "spec": {"runtimeRef": {"name": "torch"}, "trainer": {"numNodes": 1}},
+                "status": {"conditions": [{"type": "Complete", "status": "True"}]},
+            },
+        )
+    return jobs
+
+
+@pytest.mark.parametrize(
+    ("after", "meant"),
+    [
+        ("pretrain", "training/pretrain has completed"),
+        ("sweep-*", "training/sweep-0 has completed"),
+        ("elsewhere", "their/elsewhere has completed"),
+    ],
+)
+@pytest.mark.parametrize("matrix", [(), ("--matrix", "env.LR=1,2")])
+def test_a_name_means_a_job_of_its_own_namespace(
+    api: Api,
+    run: Any,
+    job_file: Path,
+    before: Any,
+    other_team: str,
+    after: str,
+    meant: str,
+    matrix: tuple[str, ...],
+) -> None:
+    done = world.job(api, "sweep-0")
+    done["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
+    world.end(api, before)
+    words = ("--queue", "training", "--after", after, *matrix)
+    code, _, err = run("launch", job_file, *words)
+    assert (code, f"to be launched when {meant}; Ctrl-C" in err) == (0, True)
+
+
+def test_end_of_one_is_seen_while_another_runs(
+    api: Api, run: Any, job_file: Path, before: Any, clock: Clock
+) -> None:
+    world.admit(api, other := world.job(api, "other", nodes=1))
+
+    def gone() -> None:
+        api.remove(f"{world.JOBS}/other")
+
+    clock.then |= {
+        0.2: lambda: world.end(api, other),
+        1.0: gone,
+        2.0: lambda: world.end(api, before),
+    }
+    code, _, err = run("launch", job_file, "--after", "pretrain", "--after", "other")
+    assert (code, NEW in api.objects) == (0, True)
+    assert err.index("other completed") < err.index("pretrain completed")
+
+
+def test_failure_of_one_is_heard_while_another_runs(
+    api: Api, run: Any, job_file: Path, before: Any, clock: Clock
+) -> None:
+    world.admit(api, other := world.job(api, "other", nodes=2))
+    clock.then[0.2] = lambda: world.end(api, other, failed=True)
+    clock.then[9.0] = lambda: world.end(api, before)
+    code, _, err = run("launch", job_file, "--after", "pretrain", "--after", "other")
+    assert (code, NEW in api.objects) == (ExitCode.REFUSED, False)
+    assert "`railhead describe other --namespace training` says what happened" in err
+    assert clock.now < 1
+
+
+def test_limit_of_both_waits_together(
+    api: Api, run: Any, job_file: Path, before: Any, clock: Clock
+) -> None:
+    words = ("launch", job_file, "--after", "pretrain", "--wait", "--timeout", "4")
+    code, _, err = run(*words)
+    assert (code, NEW in api.objects, "nothing was launched" in err) == (7, False, True)
+    assert "pretrain: not finished after 4 s; it goes on" in err
+    clock.then[clock.now + 3] = lambda: world.end(api, before)
+    code, _, err = run(*words)
+    assert (code, NEW in api.objects) == (7, True)
+    assert "demo: not finished after 1 s; it goes on" in err

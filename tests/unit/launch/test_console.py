@@ -42,8 +42,8 @@ def test_a_duration_is_in_its_largest_sensible_unit(seconds: int, shown: str) ->
     assert console.since(seconds) == shown
 
 
-def state(phase: Phase, detail: str = "") -> Any:
-    return SimpleNamespace(phase=phase, detail=detail)
+def state(phase: Phase, detail: str = "", name: str = "demo") -> Any:
+    return SimpleNamespace(phase=phase, detail=detail, name=name, uid=name)
 
 
 def test_phase_is_printed_once_and_repeated_after_a_while(clock: Clock, capsys: Captured) -> None:
@@ -70,6 +70,22 @@ def test_phase_is_printed_once_and_repeated_after_a_while(clock: Clock, capsys: 
         "  16.0s  queued: waits for more\n",
         "  17.0s  running\n",
         "  32.5s  running\n",
+    ]
+
+
+def test_lines_of_several_jobs_have_their_names(
+    clock: Clock, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    progress = console.ConsoleProgress()
+    for second in (0.0, 1.0, 17.0):
+        clock.now = second
+        progress.changed(state(Phase.RUNNING, name="a"))
+        progress.changed(state(Phase.QUEUED, "waits", name="b"))
+    assert capsys.readouterr().err.splitlines() == [
+        "   0.0s  a running",
+        "   0.0s  b queued: waits",
+        "  17.0s  a running",
     ]
 
 
