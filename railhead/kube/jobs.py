@@ -29,6 +29,8 @@ Object = dict[str, Any]
 
 JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
 REPLICATED_LABEL = "jobset.sigs.k8s.io/replicatedjob-name"
+REPLICAS_LABEL = "jobset.sigs.k8s.io/replicatedjob-replicas"
+JOB_INDEX_LABEL = "jobset.sigs.k8s.io/job-index"
 INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
 UID_LABEL = "kueue.x-k8s.io/job-uid"
 #: The kind of a job of several roles; all others are TrainJobs.
@@ -324,12 +326,15 @@ def gang(pods: Iterable[Object], roles: Sequence[Role] = ()) -> tuple[Node, ...]
 
 
 def _in_roles(pods: Iterable[Object], roles: Sequence[Role]) -> Iterator[tuple[Object, Node]]:
-    firsts = {role.name: role.first for role in roles}
+    known = {role.name: role for role in roles}
     for pod in pods:
-        role = str((pod["metadata"].get("labels") or {}).get(REPLICATED_LABEL))
-        if role in firsts:
-            node, first = read_node(pod), firsts[role]
-            yield pod, replace(node, index=first + node.index, role=role, first=first)
+        labels = pod["metadata"].get("labels") or {}
+        if role := known.get(str(labels.get(REPLICATED_LABEL))):
+            # Launch writes one Job a role, a hand perhaps more; each counts its pods from 0.
+            each = role.nodes // (int(labels.get(REPLICAS_LABEL) or 1) or 1)
+            node, before = read_node(pod), int(labels.get(JOB_INDEX_LABEL) or 0) * each
+            index = role.first + before + node.index
+            yield pod, replace(node, index=index, role=role.name, first=role.first)
 
 
 def _in_one(pods: Iterable[Object]) -> Iterator[tuple[Object, Node]]:
@@ -682,20 +687,24 @@ def _build(
 
 
 def roles_of(job: Object) -> tuple[Role, ...]:
-    """Return the roles of a JobSet that launch wrote, in its order; none of a TrainJob."""
+    """Return the roles of a JobSet that launch wrote, in its order; none of a TrainJob.
+
+    Somebody may have changed it since: what cannot be read counts as one process, without GPUs.
+    """
     roles: list[Role] = []
     for replicated in (job.get("spec") or {}).get("replicatedJobs") or []:
         spec = replicated["template"]["spec"]
-        (container, *_) = spec["template"]["spec"]["containers"]
+        container = _container(replicated)
         env = {row["name"]: str(row.get("value")) for row in container.get("env") or []}
         requests = (container.get("resources") or {}).get("requests") or {}
         gpus = next((int(parse(n)) for name, n in requests.items() if name.endswith("/gpu")), 0)
+        processes = env.get("RAILHEAD_PROCESSES_PER_NODE", "")
         roles.append(
             Role(
                 name=replicated["name"],
                 first=sum(role.nodes for role in roles),
-                nodes=int(spec.get("parallelism") or 1),
-                processes_per_node=int(env.get("RAILHEAD_PROCESSES_PER_NODE") or gpus or 1),
+                nodes=int(spec.get("parallelism") or 1) * int(replicated.get("replicas", 1)),
+                processes_per_node=int(processes) if processes.isdigit() else gpus or 1,
                 gpus_per_node=gpus,
             )
         )
@@ -706,9 +715,14 @@ def trainer(job: Object) -> Object:
     """Return the image, the words and the variables of a job, of several roles its own pods'."""
     spec = job.get("spec") or {}
     for replicated in spec.get("replicatedJobs") or []:
-        container: Object = replicated["template"]["spec"]["template"]["spec"]["containers"][0]
-        return container
+        return _container(replicated)
     return spec.get("trainer") or {}
+
+
+def _container(replicated: Object) -> Object:
+    """Return the first container of a JobSet's Job; empty if it has none."""
+    pod = replicated["template"]["spec"]["template"].get("spec") or {}
+    return next(iter(pod.get("containers") or ()), {})
 
 
 def read_state(cluster: kube.Cluster, job: Object) -> JobState:

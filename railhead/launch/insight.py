@@ -135,7 +135,7 @@ def _seen(cluster: kube.Cluster, job: Object, state: JobState, silent: int) -> I
         prefix = process_prefix(cluster, state.runtime)
         tails = failing.tails_of(cluster, state, [n for n in state.nodes if n.started])
         result = failing.silence(state, tails, datetime.now(UTC), limit=silent, prefix=prefix)
-        return Insight(silence=result, claims=mounts.troubles(tails))
+        return Insight(silence=result, claims=mounts.troubles(tails, state.name_of))
     return _waits(cluster, job, state)
 
 
@@ -206,4 +206,4 @@ def claims(cluster: kube.Cluster, state: JobState) -> list[str]:
         tails = failing.tails_of(cluster, state, [n for n in state.nodes if n.started])
     except RailheadError:
         return []
-    return [trouble.text() for trouble in mounts.troubles(tails)]
+    return [trouble.text() for trouble in mounts.troubles(tails, state.name_of)]

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,26 +19,29 @@ _SINCE = re.compile(r"since (\S+?Z)")
 
 @dataclass(frozen=True, kw_only=True)
 class Trouble:
-    """A trouble of a claim that one or more nodes report, in the words of the first."""
+    """A trouble of a claim that one or more nodes, of these names, report in the first's words."""
 
     nodes: tuple[int, ...]
+    names: tuple[str, ...]
     line: str
 
     def text(self) -> str:
         """Return the trouble in one line."""
-        names = [f"node-{index}" for index in self.nodes]
-        return f"{named(names)}: {self.line}"
+        return f"{named(self.names)}: {self.line}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the trouble as ``--json`` prints it."""
         return {"nodes": list(self.nodes), "said": self.line}
 
 
-def troubles(tails: Mapping[int, Iterable[str]]) -> tuple[Trouble, ...]:
+def troubles(
+    tails: Mapping[int, Iterable[str]], name_of: Callable[[int], str]
+) -> tuple[Trouble, ...]:
     """Return the troubles that are not over yet.
 
     Args:
         tails: the newest lines of each node, with the kubelet's timestamp in front.
+        name_of: returns a node's name.
     """
     same: dict[str, list[tuple[str, int, str]]] = {}
     for index, lines in tails.items():
@@ -47,7 +50,9 @@ def troubles(tails: Mapping[int, Iterable[str]]) -> tuple[Trouble, ...]:
             since = _SINCE.search(item)
             if _WELL not in item and since:
                 same.setdefault(_SINCE.sub("", item), []).append((since[1], index, item))
-    return tuple(
-        Trouble(nodes=tuple(sorted(index for _, index, _ in alike)), line=min(alike)[2])
-        for alike in same.values()
-    )
+    results = []
+    for alike in same.values():
+        nodes = tuple(sorted(index for _, index, _ in alike))
+        names = tuple(name_of(index) for index in nodes)
+        results.append(Trouble(nodes=nodes, names=names, line=min(alike)[2]))
+    return tuple(results)

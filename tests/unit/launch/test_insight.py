@@ -723,7 +723,7 @@ FAILED = failing.Failure(
     node=1, rank=2, machine="a", exit="1", line="x", at=STAMP, job="demo", name="node-1"
 )
 SILENT = failing.Silence(node=1, name="node-1", ranks=(2,), seconds=400, others=390)
-CLAIM = mounts.Trouble(nodes=(0,), line="claim a at /b is slow")
+CLAIM = mounts.Trouble(nodes=(0,), names=("node-0",), line="claim a at /b is slow")
 Seen = insight.Insight
 
 
@@ -1215,7 +1215,7 @@ def test_claim_in_trouble_is_reported(api: Api, run: Any, gang: Any) -> None:
 
 def test_report_on_a_claim_names_the_first_few_nodes() -> None:
     lines = {index: [says(9, "does not answer since 2026-01-02T03:00:00Z")] for index in range(9)}
-    (item,) = mounts.troubles(lines)
+    (item,) = mounts.troubles(lines, "node-{}".format)
     assert item.text().startswith("node-0, node-1, node-2 and 6 more: claim checkpoints at ")
 
 
@@ -1228,13 +1228,14 @@ def test_report_on_a_claim_names_the_first_few_nodes() -> None:
     ],
 )
 def test_three_nodes_are_named_at_the_most(count: int, named: str) -> None:
-    assert mounts.Trouble(nodes=tuple(range(count)), line="x").text() == f"{named}: x"
+    names = tuple(f"node-{index}" for index in range(count))
+    trouble = mounts.Trouble(nodes=tuple(range(count)), names=names, line="x")
+    assert trouble.text() == f"{named}: x"
 
 
 def test_job_messages_about_a_claim_are_parsed() -> None:
     """The words of the program are those that are looked for here."""
     for what in keep.TROUBLES.values():
         text = what.format(since="2026-01-02T03:00:00Z", why="why", none="")
-        assert [trouble.line for trouble in mounts.troubles({0: [says(1, text)]})] == [
-            f"claim checkpoints at /checkpoints {text}"
-        ]
+        (trouble,) = mounts.troubles({0: [says(1, text)]}, str)
+        assert [trouble.line] == [f"claim checkpoints at /checkpoints {text}"]

@@ -300,6 +300,47 @@ def test_state_of_each_role(run: Any, gang: Any) -> None:
     assert "servers-0:   grpo-servers-0-0-abcde on lab-servers-0" in run("describe", "grpo")[1]
 
 
+def test_claims_trouble_names_a_roles_node(api: Api, run: Any, gang: Any) -> None:
+    put_pod(api, "servers", 1, {"running": {}}, "Running")
+    trouble = "claim c at /data does not answer since 2026-01-02T03:00:00Z: whatever uses it waits"
+    api.logs["grpo-servers-0-1-abcde"] = [f"{STAMP} railhead: {trouble}"]
+    assert f"servers-1: {trouble}" in run("status", "grpo")[1]
+
+
+def test_job_changed_by_hand_is_listed(api: Api, run: Any, gang: Any) -> None:
+    node, servers, reward = gang["spec"]["replicatedJobs"]
+    (container,) = servers["template"]["spec"]["template"]["spec"]["containers"]
+    for row in container["env"]:
+        if row["name"] == "RAILHEAD_PROCESSES_PER_NODE":
+            del row["value"]
+            row["valueFrom"] = {"configMapKeyRef": {"name": "sizes", "key": "processes"}}
+    reward["template"]["spec"]["template"]["spec"]["containers"] = []
+    servers["replicas"] = 2
+    api.remove(f"{PODS}/grpo-servers-0-1-abcde")
+    put_pod(api, "servers", 1, {"running": {}}, "Running")
+    labels = api.objects[f"{PODS}/grpo-servers-0-1-abcde"]["metadata"]["labels"]
+    labels["jobset.sigs.k8s.io/job-index"] = "1"
+    labels["jobset.sigs.k8s.io/replicatedjob-replicas"] = "2"
+    assert "1x4+4x4+1x0" in run("list")[1]
+    code, out, _ = run("status")
+    assert (
+        code,
+        ["grpo", "starting", "6", "21", "20"] in [r.split()[:5] for r in out.splitlines()],
+    ) == (
+        0,
+        True,
+    )
+    pods = json.loads(run("status", "grpo", "--json")[1])["pods"]
+    assert [(pod["name"], pod["index"]) for pod in pods] == [
+        ("node-0", 0),
+        ("servers-0", 1),
+        ("servers-3", 4),
+        ("re-ward-0", 5),
+    ]
+    node["template"]["spec"]["template"]["spec"]["containers"] = []
+    assert run("describe", "grpo")[0] == 0
+
+
 def test_waiting_job_of_roles(api: Api, run: Any, roles_file: Path) -> None:
     run("launch", roles_file)
     jobset = api.objects[f"{JOBSETS}/grpo"]
