@@ -8,7 +8,7 @@ import hashlib
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from railhead.base.errors import PrerequisiteError
@@ -80,16 +80,37 @@ def remove_tree(path: Path) -> None:
         shutil.rmtree(path)
 
 
+def remove_older(folder: Path, prefix: str, current: Collection[Path]) -> None:
+    """Remove generations of what is built, but the current and the newest of the others.
+
+    So two checkouts do not build in turns, and what one runs from stays.
+    """
+    others = [path for path in folder.glob(f"{prefix}-*") if path not in current]
+    others.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    for old in others[1:]:
+        remove_tree(old)
+
+
 @contextlib.contextmanager
 def building(on_wait: Callable[[str], None]) -> Iterator[None]:
     """Hold the cache's build lock, so that two commands never build the same thing twice.
 
     Args:
         on_wait: called once with the holder of the lock, when it must be waited for.
+
+    Raises:
+        PrerequisiteError: the cache cannot be written.
     """
     root = cache_root()
-    root.mkdir(parents=True, exist_ok=True)
-    with (root / "build.lock").open("a+") as lock:
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        file = (root / "build.lock").open("a+")
+    except OSError as error:
+        raise PrerequisiteError(
+            f"{root}: the cache of what is built cannot be written: {error.strerror}",
+            remedy="make it writable, or move it with RAILHEAD_CACHE=/another/directory",
+        ) from error
+    with file as lock:
         reported = False
         while True:
             try:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from railhead.lab.artifacts.commands import Runner
 from railhead.lab.artifacts.files import building
 from railhead.lab.artifacts.progress import display
+from railhead.lab.artifacts.space import check_space
 from railhead.lab.artifacts.steps import Step, run_steps
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ def build_once(
         ready: returns whether everything is built.
         steps: returns the steps that build it; called when it is this process' turn.
         console: shows the progress.
+
+    Raises:
+        PrerequisiteError: there is no space, or the cache cannot be written.
     """
     if ready():
         return
@@ -30,4 +34,6 @@ def build_once(
     with building(lambda who: progress.note(f"{who} is building already; waiting for it")):
         # Another process may have built it while this one waited.
         if not ready():
-            run_steps(steps(), progress, Runner())
+            planned = steps()
+            check_space(planned)
+            run_steps(planned, progress, Runner())

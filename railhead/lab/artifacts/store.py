@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -27,9 +26,8 @@ from railhead.lab.artifacts import (
 from railhead.lab.artifacts.commands import Runner, log_path
 from railhead.lab.artifacts.files import (
     building,
-    existing_parent,
+    remove_older,
     remove_tree,
-    require_space,
     scratch_root,
     size_bytes,
     sweep_scratch,
@@ -37,25 +35,12 @@ from railhead.lab.artifacts.files import (
 from railhead.lab.artifacts.missing import plan, pulumi_steps
 from railhead.lab.artifacts.on_request import build_once
 from railhead.lab.artifacts.progress import Bars, Lines, clock, display
+from railhead.lab.artifacts.space import check_space
 from railhead.lab.artifacts.steps import Lane, Step, Timing, run_steps
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
-
-#: GiB that steps write: (into the cache, into Go's caches), measured and rounded up.
-_SPACE_GIB: dict[str, tuple[float, float]] = {
-    "sources": (0.0, 1.1),
-    "core": (1.1, 4.0),
-    "pulumi": (0.2, 1.6),
-    "pulumi-sources": (0.0, 1.3),
-    "training": (2.9, 0.0),
-    "base": (2.6, 0.0),
-    "template": (0.4, 0.0),
-    "frameworks": (8.0, 0.0),
-}
-#: How many generations of programs and images stay in the cache.
-_KEPT = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,38 +80,6 @@ def locate(name: str) -> Path | None:
         return golang.pulumi_path()
     result = golang.core_dir() / name
     return result if result.is_file() else None
-
-
-def check_space(steps: Sequence[Step]) -> None:
-    """Refuse a machine whose disks cannot hold what the steps write.
-
-    Raises:
-        PrerequisiteError: names the path, the need and what is free.
-    """
-    into_cache = sum(_SPACE_GIB.get(s.name, (0.0, 0.0))[0] for s in steps)
-    into_go = sum(_SPACE_GIB.get(s.name, (0.0, 0.0))[1] for s in steps)
-    where: dict[Path, float] = {cache_root(): into_cache}
-    if into_go:
-        message = subprocess.run(
-            [str(golang.find_go()[0]), "env", "GOCACHE"],
-            capture_output=True,
-            text=True,
-            check=True,
-            env=golang.go_environment(),
-        )
-        go_cache = Path(message.stdout.strip())
-        device = _device(go_cache)
-        if device == _device(cache_root()):
-            where[cache_root()] += into_go
-        else:
-            where[go_cache] = into_go
-    for path, needed in where.items():
-        if needed:
-            require_space(path, needed, "building the lab")
-
-
-def _device(path: Path) -> int:
-    return existing_parent(path).stat().st_dev
 
 
 def ensure(console: Console) -> Artifacts:
@@ -176,7 +129,7 @@ def build_on_request(name: str, console: Console) -> tuple[Path, ...]:
             no space.
     """
     if name == golang.PULUMI_CLI.name:
-        build_once(lambda: golang.pulumi_path() is not None, _pulumi_steps, console)
+        build_once(lambda: golang.pulumi_path() is not None, pulumi_steps, console)
         return tuple(path for path in [golang.pulumi_path()] if path is not None)
     from_modules = {name: upgrade.ensure for name, upgrade in upgraded.UPGRADES.items()}
     from_modules[volcano.NAME] = volcano.ensure
@@ -205,17 +158,10 @@ def build_on_request(name: str, console: Console) -> tuple[Path, ...]:
     def prepared() -> Sequence[Step]:
         packages.require_apt()
         sweep_scratch()
-        check_space(steps)
         return steps
 
     build_once(recipe.archive.is_file, prepared, console)
     return (recipe.archive,)
-
-
-def _pulumi_steps() -> Sequence[Step]:
-    steps = pulumi_steps()
-    check_space(steps)
-    return steps
 
 
 def _record(timings: Sequence[Timing]) -> None:
@@ -255,11 +201,7 @@ def _clean() -> None:
         golang.watching_dir(),
     }
     for kind in current:
-        prefix = kind.name.split("-", 1)[0]
-        generations = [p for p in kind.parent.glob(f"{prefix}-*") if p not in current]
-        generations.sort(key=lambda p: p.stat().st_mtime, reverse=True)
-        for old in generations[_KEPT - 1 :]:
-            remove_tree(old)
+        remove_older(kind.parent, kind.name.split("-", 1)[0], current)
 
 
 def timings_path() -> Path:

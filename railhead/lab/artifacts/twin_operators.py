@@ -15,7 +15,7 @@ import yaml
 
 from railhead.lab.artifacts import charts, golang
 from railhead.lab.artifacts.commands import Runner
-from railhead.lab.artifacts.files import digest, publish, remove_tree, scratch
+from railhead.lab.artifacts.files import digest, publish, remove_older, scratch
 from railhead.lab.artifacts.golang import BUILD_ROOT, Program, bin_dir, lock_key
 from railhead.lab.artifacts.on_request import build_once
 from railhead.lab.artifacts.steps import Lane, Step, Tell
@@ -107,7 +107,7 @@ def ensure(console: Console) -> tuple[Path, ...]:
     """Build what is missing, with a display on ``console``; return the programs.
 
     Raises:
-        PrerequisiteError: there is no Go.
+        PrerequisiteError: there is no Go or no space, or the cache cannot be written.
         CommandError: a build failed; carries its last words and its log.
     """
     step = Step(
@@ -132,9 +132,8 @@ def build(runner: Runner, tell: Tell) -> None:
         sriov = OPERATORS[0]
         source = golang.module_dir(sriov.module, sriov.lock) / "bindata"
         charts.copy_writable(source, work / "sriov" / "bindata")
-        for old in directory().parent.glob(f"{NAME}-*"):
-            remove_tree(old)
         publish(work, directory())
+    remove_older(directory().parent, NAME, {directory()})
 
 
 def _unpack(operator: _Operator, target: Path) -> None:

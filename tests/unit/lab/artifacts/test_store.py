@@ -13,7 +13,17 @@ from rich.console import Console
 from railhead.base.errors import ExitCode, PrerequisiteError
 from railhead.cli import run
 from railhead.lab import artifacts
-from railhead.lab.artifacts import charts, files, golang, packages, store, template, training
+from railhead.lab.artifacts import (
+    charts,
+    files,
+    golang,
+    on_request,
+    packages,
+    space,
+    store,
+    template,
+    training,
+)
 from railhead.lab.artifacts.commands import Runner
 from railhead.lab.artifacts.steps import Step, Tell
 
@@ -39,7 +49,8 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packages, "missing", lambda: ("containerd",))
     monkeypatch.setattr(packages, "require_apt", lambda: None)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(store, "check_space", lambda _steps: None)
+    for module in (store, on_request):
+        monkeypatch.setattr(module, "check_space", lambda _steps: None)
 
 
 def make(path: Path, *names: str) -> None:
@@ -223,10 +234,10 @@ def test_space_is_checked_where_it_is_needed(monkeypatch: pytest.MonkeyPatch, ca
     def check(path: Path, gib: float, _purpose: str) -> None:
         asked.append((path, gib))
 
-    monkeypatch.setattr(store, "require_space", check)
+    monkeypatch.setattr(space, "require_space", check)
     step = next(s for s in _fresh_plan(monkeypatch) if s.name == "training")
-    store.check_space([step])
-    assert asked == [(cache, store._SPACE_GIB["training"][0])]
+    space.check_space([step])
+    assert asked == [(cache, space._SPACE_GIB["training"][0])]
 
 
 def _fresh_plan(monkeypatch: pytest.MonkeyPatch) -> tuple[Step, ...]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import yaml
+from rich.console import Console
 
-from railhead.lab.artifacts import golang, twin_operators
+from railhead.base.errors import PrerequisiteError
+from railhead.lab.artifacts import golang, space, twin_operators
 from railhead.lab.artifacts.commands import Runner
 
 
@@ -19,10 +23,10 @@ def test_each_lock_has_its_programs_as_tools(operator: twin_operators._Operator)
     assert sorted(program.package for program in operator.programs) == sorted(tools)
 
 
-def test_manifests_and_charts_lie_beside_the_programs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = tmp_path / "made"
+@pytest.fixture
+def made(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Sources to build from, and where to; what is built is empty."""
+    made = cache / "bin" / "twin-operators-now"
     for operator in twin_operators.OPERATORS:
         module = tmp_path / operator.module
         (module / "bindata" / "manifests").mkdir(parents=True)
@@ -39,7 +43,10 @@ def test_manifests_and_charts_lie_beside_the_programs(
     monkeypatch.setattr(golang, "build", build)
     monkeypatch.setattr(golang, "module_dir", lambda module, _: tmp_path / module)
     monkeypatch.setattr(twin_operators, "directory", lambda: made)
-    monkeypatch.setenv("RAILHEAD_CACHE", str(tmp_path / "cache"))
+    return made
+
+
+def test_manifests_and_charts_lie_beside_the_programs(made: Path) -> None:
     twin_operators.build(Runner(), lambda *_: None)
     assert {p.name for p in made.iterdir()} == {
         "charts",
@@ -53,3 +60,32 @@ def test_manifests_and_charts_lie_beside_the_programs(
     chart = yaml.safe_load((folder / "Chart.yaml").read_text())
     assert chart == {"name": "sriov-network-operator", "version": "1.6.0"}
     assert [p.name for p in (folder / "templates").iterdir()] == ["kept.yaml"]
+
+
+def test_what_another_checkout_runs_from_stays(made: Path) -> None:
+    for age, name in enumerate(("newer", "older")):
+        (old := made.with_name(f"twin-operators-{name}")).mkdir(parents=True)
+        os.utime(old, (1000 - age, 1000 - age))
+    (core := made.with_name("core-1")).mkdir()
+    twin_operators.build(Runner(), lambda *_: None)
+    assert {p.name for p in made.parent.iterdir()} == {made.name, "twin-operators-newer", core.name}
+
+
+def test_space_is_looked_at_before_it_is_built(
+    made: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, gib: float, _: str) -> None:
+        raise PrerequisiteError(f"{path}: {gib > 0}")
+
+    monkeypatch.setattr(golang, "find_go", lambda: (Path("/bin/echo"), "1.26.0"))
+    monkeypatch.setattr(space, "require_space", full)
+    with pytest.raises(PrerequisiteError, match=f"{cache}: True"):
+        twin_operators.ensure(Console(file=io.StringIO()))
+    assert not made.exists()
+
+
+def test_cache_that_cannot_be_written_is_named(made: Path, cache: Path) -> None:
+    cache.touch()
+    with pytest.raises(PrerequisiteError, match="cannot be written") as caught:
+        twin_operators.ensure(Console(file=io.StringIO()))
+    assert "RAILHEAD_CACHE" in caught.value.remedy
