@@ -689,7 +689,7 @@ def _build(
 def roles_of(job: Object) -> tuple[Role, ...]:
     """Return the roles of a JobSet that launch wrote, in its order; none of a TrainJob.
 
-    Somebody may have changed it since: what cannot be read counts as one process, without GPUs.
+    Someone may have changed it since: what cannot be read counts as one process, without GPUs.
     """
     roles: list[Role] = []
     for replicated in (job.get("spec") or {}).get("replicatedJobs") or []:

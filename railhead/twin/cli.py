@@ -68,7 +68,8 @@ def rehearse(
     from railhead.lab.artifacts import twin_operators
     from railhead.lab.planning import checkout_of
     from railhead.twin import report as reports
-    from railhead.twin.program import DESTROY, NEEDED, Program
+    from railhead.twin.plane import core_programs
+    from railhead.twin.program import DESTROY, NEEDED, Program, names
     from railhead.twin.steps import Rehearsal
     from railhead.twin.twin import twin
 
@@ -78,6 +79,9 @@ def rehearse(
         file, section = _prepared(file, Path(folder) / "stacks", nodes)
         cluster = parse(section, where=file.name)
         _can(cluster)
+        # What may be wrong is said before anything is built, which takes minutes.
+        _known(names(cluster), only or ())
+        core_programs()
         twin_operators.ensure(Console(stderr=True))
         screen = _Screen(name)
         with (
@@ -100,7 +104,6 @@ def rehearse(
                 aside=made.loop.troubles,
             )
             steps = list(program.steps())
-            _known(steps, only or ())
             rehearsal.run([s for s in steps if not (keep and s.name == DESTROY)], only or ())
             memory = made.mebibytes()
             if keep:
@@ -165,12 +168,12 @@ def _can(cluster: Cluster) -> None:
         )
 
 
-def _known(steps: list[Step], only: list[str] | tuple[str, ...]) -> None:
+def _known(names: list[str], only: list[str] | tuple[str, ...]) -> None:
     for wanted in only:
-        if not any(step.name.startswith(wanted) for step in steps):
-            names = ", ".join(step.name for step in steps)
+        if not any(name.startswith(wanted) for name in names):
             raise InputError(
-                f"no step begins with {wanted!r}; there are: {names}", remedy="correct --only"
+                f"no step begins with {wanted!r}; there are: {', '.join(names)}",
+                remedy="correct --only",
             )
 
 

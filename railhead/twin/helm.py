@@ -22,6 +22,8 @@ from typing import Any
 
 import yaml
 
+from railhead.base.errors import PrerequisiteError
+
 SETTINGS = "RAILHEAD_TWIN"
 CHARTS = Path(__file__).resolve().parent / "charts"
 #: The charts whose programs run: release -> the key of its port in the settings.
@@ -47,7 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         bodies = yaml.load_all(sys.stdin, Loader=yaml.CSafeLoader)
         yaml.dump_all(rendered(bodies, words[1], settings), sys.stdout, Dumper=yaml.CSafeDumper)
         return
-    words = local(words, settings)
+    try:
+        words = local(words, settings)
+    except PrerequisiteError as error:
+        sys.exit(f"Error: {error}")
     os.execv(settings["helm"], [settings["helm"], *words])  # noqa: S606 - no shell
 
 
@@ -69,12 +74,16 @@ def local(words: Sequence[str], settings: Mapping[str, Any]) -> list[str]:
 
 
 def chart(name: str, version: str, settings: Mapping[str, Any]) -> Path:
-    """Return the directory of a chart of the version asked for, made on the first call."""
+    """Return the directory of a chart of the version asked for, made on the first call.
+
+    Raises:
+        PrerequisiteError: it is one of those that are built, and is not there.
+    """
     target = Path(settings["charts"]) / f"{name}-{version or 'any'}"
     if (target / "Chart.yaml").is_file():
         return target
     making = target.with_name(f"{target.name}.{os.getpid()}")
-    source = Path(settings["modules"].get(name) or CHARTS / name)
+    source = _built(name, settings) if name in settings["modules"] else CHARTS / name
     if not source.is_dir():
         source = CHARTS / "unknown"
     shutil.copytree(source, making)
@@ -85,7 +94,7 @@ def chart(name: str, version: str, settings: Mapping[str, Any]) -> Path:
     body |= {"name": name, "version": version or body.get("version", "0.0.0")}
     for dependency in body.get("dependencies", ()):
         inside = making / "charts" / dependency["name"]
-        shutil.copytree(settings["modules"][dependency["name"]], inside)
+        shutil.copytree(_built(dependency["name"], settings), inside)
         dependency["version"] = yaml.safe_load((inside / "Chart.yaml").read_text())["version"]
     file.write_text(yaml.safe_dump(body, sort_keys=False))
     definitions = making / "definitions.yaml"
@@ -101,6 +110,16 @@ def chart(name: str, version: str, settings: Mapping[str, Any]) -> Path:
     except OSError:
         shutil.rmtree(making)
     return target
+
+
+def _built(name: str, settings: Mapping[str, Any]) -> Path:
+    source = Path(settings["modules"][name])
+    if not source.is_dir():
+        raise PrerequisiteError(
+            f"the chart {name} is not in {source}, where it is built to",
+            remedy="run `railhead lab build`, then rehearse again, which builds the operators'",
+        )
+    return source
 
 
 def definition(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -57,20 +57,30 @@ def programs() -> dict[str, Path]:
     Raises:
         PrerequisiteError: one is not built; names it.
     """
+    core = core_programs()
     operators = twin_operators.directory()
     if not operators.is_dir():
         raise PrerequisiteError(
             "a rehearsal needs operators that are not built",
             remedy=f"run `railhead lab build --only {twin_operators.NAME}`",
         )
+    own = {program.name: operators / program.name for program in twin_operators.PROGRAMS}
+    return own | core
+
+
+def core_programs() -> dict[str, Path]:
+    """Return those programs of a twin that a lab has too, by name.
+
+    Raises:
+        PrerequisiteError: one is not built; names it.
+    """
     result = {name: artifacts.locate(name) for name in PROGRAMS}
     if missing := [name for name, path in result.items() if path is None]:
         raise PrerequisiteError(
             f"a rehearsal needs programs that are not built: {', '.join(missing)}",
             remedy="run `railhead lab build`",
         )
-    own = {program.name: operators / program.name for program in twin_operators.PROGRAMS}
-    return own | {name: path for name, path in result.items() if path is not None}
+    return {name: path for name, path in result.items() if path is not None}
 
 
 def free_port() -> int:

@@ -348,6 +348,7 @@ def sriov(world: World, look: Look) -> None:
     for plugin in list(plugins.values())[:1]:
         namespace = plugin["metadata"]["namespace"]
         config = world.read("v1", "ConfigMap", namespace, "device-plugin-config") or {}
+    offers: dict[str, dict[str, int]] = {}
     for state in states:
         name = state["metadata"]["name"]
         machine = world.hardware.get(name)
@@ -368,7 +369,14 @@ def sriov(world: World, look: Look) -> None:
                 chosen = []
             count = sum(functions[pf] for pf in chosen) if name in plugins else 0
             prefix = _argument(next(iter(plugins.values())), "--resource-prefix")
-            world.offer(look.nodes[name], f"{prefix}/{entry['resourceName']}", count)
+            offers.setdefault(name, {})[f"{prefix}/{entry['resourceName']}"] = count
+    for name, node in look.nodes.items():
+        now, known = offers.get(name, {}), world.functions.setdefault(name, set())
+        known.update(now)
+        for resource in sorted(known):
+            # What a plugin no longer serves is not to be had (kubernetes v1.35.8, pkg/kubelet/cm/
+            # devicemanager/manager.go, GetCapacity).
+            world.offer(node, resource, now.get(resource, 0))
 
 
 def _functions(world: World, state: Body, machine: Node) -> dict[str, int]:

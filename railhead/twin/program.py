@@ -7,10 +7,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 from railhead.contract import ClusterContract
 from railhead.gate.state import ANNOTATION, LABEL, READY
+from railhead.model.cluster import Cluster
 from railhead.resolve.cluster import resolve
 from railhead.twin import jobs, machines
 from railhead.twin.edits import EDITS, Edit
@@ -29,6 +31,11 @@ UP, AGAIN, CAPACITY, NODES, DESTROY = "up", "up-again", "capacity", "nodes", "de
 _RUNS = "has not ended"
 #: Steps that run whatever is asked for: without them no other makes sense.
 NEEDED = frozenset({UP, CAPACITY})
+
+
+def names(cluster: Cluster) -> list[str]:
+    """Return the names of a stack's steps, which it has before there is a twin."""
+    return [step.name for step in Program(cast("Twin", SimpleNamespace(cluster=cluster))).steps()]
 
 
 @dataclass

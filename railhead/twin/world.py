@@ -62,10 +62,12 @@ class World:
     Args:
         client: the administrator's.
         hardware: node -> what machine it is; filled as nodes are made.
+        functions: node -> resources of virtual functions that it ever offered.
     """
 
     client: KubeClient
     hardware: dict[str, Node] = field(default_factory=dict)
+    functions: dict[str, set[str]] = field(default_factory=dict)
     _applied: dict[str, Body] = field(default_factory=dict)
 
     def look(self) -> Look:

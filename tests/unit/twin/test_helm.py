@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from railhead.base.errors import PrerequisiteError
 from railhead.catalog.versions import ADDONS
 from railhead.lab.artifacts import twin_operators
 from railhead.twin import helm, managers
@@ -57,6 +60,25 @@ def test_commands_without_a_chart_are_helms_own(settings: dict[str, Any]) -> Non
 def test_an_unknown_chart_says_that_it_is_not_played(settings: dict[str, Any]) -> None:
     chart = helm.chart("surprise", "1.0.0", settings)
     assert "not-played" in (chart / "templates" / "note.yaml").read_text()
+
+
+@pytest.mark.parametrize("name", ["sriov-network-operator", "network-operator"])
+def test_a_chart_that_is_not_built_is_no_unknown_one(settings: dict[str, Any], name: str) -> None:
+    shutil.rmtree(settings["modules"]["sriov-network-operator"])
+    with pytest.raises(PrerequisiteError, match="sriov-network-operator is not in"):
+        helm.chart(name, "1.0.0", settings)
+    assert not list(Path(settings["charts"]).glob(f"{name}-1.0.0"))
+
+
+def test_helm_ends_with_an_error_of_a_chart(
+    tmp_path: Path, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (file := tmp_path / "twin.json").write_text(
+        json.dumps(settings | {"modules": {"kueue": str(tmp_path / "none")}})
+    )
+    monkeypatch.setenv(helm.SETTINGS, str(file))
+    with pytest.raises(SystemExit, match="Error: the chart kueue is not in"):
+        helm.main(["install", "kueue", "kueue", "--version=1.0.0"])
 
 
 def test_definitions_lie_where_helm_keeps_them(settings: dict[str, Any]) -> None:

@@ -217,6 +217,23 @@ def test_the_plugin_offers_functions_it_selects(
     assert offered(seen).get("nvidia.com/rail_0") == count
 
 
+@pytest.mark.parametrize("lost", ["the entry", "the plugin"])
+def test_functions_that_are_lost_are_not_offered(lost: str) -> None:
+    world = sriov_world({}, 2)
+    seen = look(pod(SRIOV_DAEMON), plugin())
+    players.sriov(world, seen)
+    assert offered(seen)["nvidia.com/rail_0"] == "2"
+    if lost == "the entry":
+        world.objects["ConfigMap"][0]["data"] = {"n": json.dumps({"resourceList": []})}
+    players.sriov(world, Look(nodes=seen.nodes, pods=seen.pods[: 1 if lost == "the plugin" else 2]))
+    assert offered(seen)["nvidia.com/rail_0"] == "0"
+    assert "0" in [
+        change["status"]["allocatable"].get("nvidia.com/rail_0")
+        for _, change in world.patched
+        if "allocatable" in change.get("status", ())
+    ]
+
+
 def test_no_function_is_offered_without_its_daemon() -> None:
     seen = look(plugin())
     players.sriov(sriov_world({}, 2), seen)

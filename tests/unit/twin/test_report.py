@@ -12,6 +12,8 @@ import yaml
 from railhead.base.errors import ExitCode, InputError
 from railhead.cli import run
 from railhead.config import parse
+from railhead.lab import artifacts
+from railhead.lab.artifacts import twin_operators
 from railhead.launch.job import read_job
 from railhead.launch.plan import make_plan
 from railhead.resolve.cluster import resolve
@@ -127,4 +129,24 @@ def test_a_step_that_does_not_exist_is_refused() -> None:
     from railhead.twin.cli import _known
 
     with pytest.raises(InputError, match="there are: up, job:a"):
-        _known([step("up"), step("job:a")], ["jub"])
+        _known(["up", "job:a"], ["jub"])
+
+
+@pytest.mark.parametrize(
+    ("only", "code", "says"),
+    [
+        ("jub", ExitCode.BAD_INPUT, "no step begins with 'jub'; there are: up, up-again, nodes, "),
+        ("job", ExitCode.MISSING_PREREQUISITE, "run `railhead lab build`"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_is_built(
+    only: str,
+    code: ExitCode,
+    says: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(twin_operators, "ensure", lambda _: pytest.fail("they are built"))
+    monkeypatch.setattr(artifacts, "locate", lambda _: None)
+    assert run(["rehearse", "onprem-roce-shared", "--only", only]) == code
+    assert says in " ".join(capsys.readouterr().err.split())
