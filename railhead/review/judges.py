@@ -14,6 +14,7 @@ import yaml
 
 import railhead
 from railhead.review.model import Judges
+from railhead.review.reading import mapping, tree
 from railhead.review.sources import Sources
 
 #: Files by which a pull request is judged, or jobs later, and what they are.
@@ -80,16 +81,14 @@ def _beside(source: Sources, name: str) -> bool:
 
 
 def _is_apart(text: str) -> bool:
-    try:
-        content = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError):
-        return False
-    if not isinstance(content, Mapping) or _REVIEWS.search(text):
+    content = mapping(text)
+    if not content or _REVIEWS.search(text):
         return False
     # YAML 1.1 reads the key `on` as a boolean.
     events = content.get("on", content.get(True))
     if not isinstance(events, Mapping):
-        events = dict.fromkeys(events if isinstance(events, list) else [events])
+        names = events if isinstance(events, list) else [events]
+        events = dict.fromkeys(map(str, names))
     return bool(events) and all(
         event in _APART or (event == "push" and _is_tagged(when)) for event, when in events.items()
     )
@@ -124,6 +123,11 @@ def differs(source: Sources, name: str) -> bool:
     return True
 
 
+_OPENS = (yaml.FlowSequenceStartToken, yaml.FlowMappingStartToken)
+_CLOSES = (yaml.FlowSequenceEndToken, yaml.FlowMappingEndToken)
+_DEEPEST = 100  # PyYAML looks at all open lists for each token: thousands take minutes.
+
+
 def _tokens(text: str) -> Any:
     """Return a YAML file's tokens, which have no comments; its text if it cannot be read.
 
@@ -132,22 +136,26 @@ def _tokens(text: str) -> Any:
     """
     if not text.isascii():
         return text
+    tokens, depth = [], 0
     try:
-        return [
-            (type(token), getattr(token, "value", None), getattr(token, "plain", None))
-            for token in yaml.scan(text)
-        ]
+        for token in yaml.scan(text):
+            depth += isinstance(token, _OPENS) - isinstance(token, _CLOSES)
+            if depth > _DEEPEST:
+                return text
+            tokens.append(
+                (type(token), getattr(token, "value", None), getattr(token, "plain", None))
+            )
     except (yaml.YAMLError, ValueError, OverflowError):
         return text
+    return tokens
 
 
 def program(text: str) -> str:
     """Return what a Python file does: its text without comments and docstrings."""
-    try:
-        tree = ast.parse(text)
-    except SyntaxError:
+    module = tree(text)
+    if module is None:
         return text
-    for node in ast.walk(tree):
+    for node in ast.walk(module):
         body = getattr(node, "body", None)
         if (
             isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
@@ -157,4 +165,7 @@ def program(text: str) -> str:
             and isinstance(body[0].value, ast.Constant)
         ):
             body.pop(0)
-    return ast.dump(tree)
+    try:
+        return ast.dump(module)
+    except RecursionError:
+        return text

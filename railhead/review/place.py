@@ -22,6 +22,10 @@ _WORDS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
 )
 
 
+class Guess(Place):
+    """A place of a change that was traced to no changed file: the first one that may cause it."""
+
+
 def of_stack(source: Sources, file: str, words: Sequence[str]) -> tuple[Place | None, Hunk | None]:
     """Return the change of the stack's file that names most of the words."""
     hunks = source.hunks(file)
@@ -51,7 +55,7 @@ def of_change(source: Sources, file: str, change: Change) -> tuple[Place | None,
     # What it is made from was resolved elsewhere.
     for name in source.changed:
         if name.endswith((".py", ".yaml")) and (hunks := source.hunks(name)):
-            return Place(file=name, line=hunks[0].line), hunks[0]
+            return Guess(file=name, line=hunks[0].line), hunks[0]
     return None, None
 
 

@@ -68,7 +68,7 @@ def _by_line(name: str, text: str) -> Mapping[int, str]:
                 if token.type == tokenize.COMMENT:
                     words_at[token.start[0]] = token.string
             words_at.update(_docstrings(text))
-        except (SyntaxError, tokenize.TokenError, ValueError):
+        except (SyntaxError, tokenize.TokenError, ValueError, RecursionError, MemoryError):
             return {}
     else:
         for number, line in enumerate(text.splitlines(), start=1):

@@ -106,7 +106,9 @@ def review(
     known = {f.place.file for f in rights if f.place}
     findings += [f for f in statements(source) if f.place and f.place.file not in known]
     planned = [name for name in source.changed if reaches_plans(name, files)]
-    findings += unseen(source, planned, {f.place.file for f in findings if f.place})
+    # A guess shows nothing of the file that it points to.
+    shown = {f.place.file for f in findings if f.place and not isinstance(f.place, place.Guess)}
+    findings += unseen(source, planned, shown)
     if options.unjudged:
         findings = [
             f.model_copy(update={"level": "ask"}) if f.level == "unjudged" else f for f in findings
@@ -245,6 +247,8 @@ def _not_looked_at(source: Sources, stacks: Sequence[StackReview]) -> Iterator[s
     if charts:
         yield f"the insides of {charts} Helm releases: their values were compared, not templates"
     yield "answers that only a cloud gives (ids, zones, reservations): recorders made them up"
+    if source.large:
+        yield f"changed files that are too large to read: {few(source.large, 8)}"
     known = {stack.file for stack in stacks}
     rest = [
         name

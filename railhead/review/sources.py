@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import difflib
 import io
+import re
 import subprocess
 import tarfile
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from railhead.base.errors import InputError, PrerequisiteError
+
+# Above so many lines git compares: `difflib` takes minutes for 40,000 of them.
+_LINES = 4000
+_BYTES = 4_000_000  # What is larger was made by a tool, and is not read.
+_RANGES = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", re.M)
 
 
 def git(folder: Path, *words: str) -> bytes:
@@ -65,24 +73,46 @@ class Sources:
         """Files that differ, those that git does not know yet included."""
         listed = git(self.root, "diff", "--name-only", "-z", "--no-renames", self.fork)
         new = git(self.root, "ls-files", "-z", "--others", "--exclude-standard")
-        names = {name for name in (listed + new).decode().split("\0") if name}
+        names = {name for name in (listed + new).decode(errors="replace").split("\0") if name}
         return tuple(sorted(names))
 
     def text(self, name: str, *, head: bool) -> str | None:
-        """Return a file's text on one side; None if it is not there."""
+        """Return a file's text on one side; None if it is not there, or too large to read."""
         path = (self.root if head else self.base) / name
         try:
+            if path.stat().st_size > _BYTES:
+                return None
             return path.read_text(encoding="utf-8", errors="replace")
         except OSError:
             return None
 
+    @cached_property
+    def large(self) -> tuple[str, ...]:
+        """Changed files that are not read, because one of their sides is too large."""
+        return tuple(
+            name
+            for name in self.changed
+            if any(
+                path.is_file() and path.stat().st_size > _BYTES
+                for path in (self.base / name, self.root / name)
+            )
+        )
+
+    @cached_property
+    def _known(self) -> dict[str, list[Hunk]]:
+        return {}
+
     def hunks(self, name: str) -> list[Hunk]:
         """Return what was changed in a file; nothing of one that has no lines, such as a wheel."""
+        if name not in self._known:
+            self._known[name] = self._compared(name)
+        return self._known[name]
+
+    def _compared(self, name: str) -> list[Hunk]:
         texts = [self.text(name, head=head) or "" for head in (False, True)]
         if any("\0" in text for text in texts):
             return []
         before, after = (text.splitlines() for text in texts)
-        matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
         return [
             Hunk(
                 line=min(j1 + 1, max(len(after), 1)),
@@ -90,9 +120,31 @@ class Sources:
                 after=tuple(after[j1:j2]),
                 was=i1 + 1,
             )
-            for tag, i1, i2, j1, j2 in matcher.get_opcodes()
-            if tag != "equal"
+            for i1, i2, j1, j2 in _ranges(before, after)
         ]
+
+
+def _ranges(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[int, int, int, int]]:
+    """Yield which lines became which, each as a half-open range that counts from 0."""
+    if len(before) + len(after) <= _LINES:
+        matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+        for tag, *ends in matcher.get_opcodes():
+            if tag != "equal":
+                yield ends[0], ends[1], ends[2], ends[3]
+        return
+    with tempfile.TemporaryDirectory(prefix="railhead-diff-") as folder:
+        for name, lines in (("before", before), ("after", after)):
+            text = "".join(f"{line}\n" for line in lines)
+            (Path(folder) / name).write_text(text, encoding="utf-8", errors="replace")
+        # It exits 1 where files differ. The options come before a user's configuration.
+        words = ["git", "diff", "--no-index", "--text", "--no-color", "--no-ext-diff"]
+        words += ["--no-textconv", "-U0", "--inter-hunk-context=0", "--", "before", "after"]
+        done = subprocess.run(words, cwd=folder, capture_output=True, check=False)
+    for ranges in _RANGES.finditer(done.stdout.decode(errors="replace")):
+        first, count, other, others = (int(n) if n else 1 for n in ranges.groups())
+        # git names the line above where one side has none.
+        start, to = first - (count > 0), other - (others > 0)
+        yield start, start + count, to, to + others
 
 
 def sources(root: Path, base: str, folder: Path) -> Sources:

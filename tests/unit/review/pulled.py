@@ -26,6 +26,17 @@ def laid(repository: Path, base: str = "HEAD") -> Sources:
     return sources(repository, base, folder)
 
 
+def gone(repository: Path, name: str, text: str) -> Sources:
+    """Lay out a pull request that removes a file."""
+    path = repository / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    git_in(repository, "add", ".")
+    git_in(repository, "commit", "-q", "-m", name)
+    path.unlink()
+    return laid(repository)
+
+
 def write(source: Sources, name: str, before: str | None, after: str) -> Sources:
     """Write a file as base and head have it, and return the pull request that changes it."""
     for top, text in ((source.base, before), (source.root, after)):

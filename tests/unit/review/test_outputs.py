@@ -183,10 +183,11 @@ def test_base_is_where_the_pull_request_began(repository: Path) -> None:
 GUARD = "kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmissionPolicy"
 
 
-def _side(file: Path, expression: str) -> Side:
+def _side(file: Path, expression: str, frame: str = "") -> Side:
     spec = {"validations": [{"expression": expression}]}
     urn = f"urn::{GUARD}::it"
-    states = {urn: {"urn": urn, "type": GUARD, "inputs": {"spec": spec}}}
+    trace = [{"sourcePosition": f"project://{frame}#1"}] if frame else []
+    states = {urn: {"urn": urn, "type": GUARD, "inputs": {"spec": spec}, "stackTrace": trace}}
     plan = Plan(stack="a", resources=(), violations=(), judged=False, seconds=1.0, states=states)
     return Side(file=file, plan=plan, cluster={"pools": []})
 
@@ -220,6 +221,29 @@ def test_code_beside_a_stacks_file_is_judged_as_code(
     monkeypatch.setattr(reviewing, "violations", lambda *_: {})
     result = reviewing.review(source, "HEAD", [FILE], reviewing.Options(), 0.0)
     assert [f.level for f in result.findings if f.loss == "guards"] == told
+
+
+@pytest.mark.parametrize(("frame", "asked"), [("components/a.py", []), ("b.py", ["code-unseen"])])
+def test_guessed_place_shows_nothing_of_its_file(
+    frame: str, asked: list[str], repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in ((FILE, "a: 1\n"), ("components/a.py", "A = 1\n")):
+        (repository / name).parent.mkdir(exist_ok=True)
+        (repository / name).write_text(text)
+    git_in(repository, "add", ".")
+    git_in(repository, "commit", "-q", "-m", "b")
+    (repository / "components/a.py").write_text("A = 2\n")
+    source = laid(repository)
+
+    def sides(files: list[Path], *, code: Path) -> dict[Path, Side]:
+        expression = f"pool in ['{code == source.base}']"
+        return {file: _side(file, expression, f"{code}/{frame}") for file in files}
+
+    monkeypatch.setattr(reviewing, "sides", sides)
+    monkeypatch.setattr(reviewing, "violations", lambda *_: {})
+    result = reviewing.review(source, "HEAD", [FILE], reviewing.Options(), 0.0)
+    assert any(f.loss == "guards" for f in result.findings)
+    assert [f.rule for f in result.findings if f.rule == "code-unseen"] == asked
 
 
 def test_a_base_is_laid_out_by_pythons_without_filters(
@@ -345,6 +369,9 @@ def test_state_that_moves_is_refused(repository: Path) -> None:
         ("Pulumi.yaml", backend, f"# here\n{backend}", []),
         ("Pulumi.yaml", "name: a\n", "name: b\n", ["Pulumi.yaml: name"]),
         (FILE, "encryptionsalt: a\n", "encryptionsalt: b\n", [f"{FILE}: encryptionsalt"]),
+        (FILE, "config: {}\n", "encryptionsalt: a\nconfig: {a: {secure: b}}\n", []),
+        (FILE, "config: {a: {secure: b}}\n", "encryptionsalt: a\n", [f"{FILE}: encryptionsalt"]),
+        (FILE, "encryptionsalt: a\n", "secretsprovider: b\n", [f"{FILE}: encryptionsalt"]),
         (FILE, "config: {}\n", "config: {a: b}\n", []),
         ("tests/Pulumi.yaml", backend, "name: a\n", []),
     ):
