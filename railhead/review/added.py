@@ -107,7 +107,8 @@ def ran(change: Change, *, code: bool, **_: Any) -> Iterator[Judged]:
     """Yield commands of added pods that delete or open something."""
     if code and change.kind == "added":
         for _index, line, row in commands(list(_lines(_mappings(change.now.get("spec"))))):
-            text = f"runs `{line[:120]}`: {row.does}"
+            words = line[:120].replace("`", "'")
+            text = f"runs `{words}`: {row.does}"
             yield Judged(row.level, row.loss, text, "nobody, until it has run")
 
 

@@ -8,9 +8,22 @@ from dataclasses import dataclass
 
 from railhead.review.model import Level, Loss
 
+# What is between words: in a list of YAML too.
+_GAP = r"[\"'\s,]+"
+_END = r"(?![\w.-])"
+# Options, of which some take the word that follows.
+_VALUED = (
+    r"(?:[nlfkosCc]|-(?:namespace|selector|filename|kustomize|output|context|cluster|user|as"
+    r"|kubeconfig|grace-period|timeout|field-selector|stack|cwd|color|config|config-file))"
+)
+# Each word ends at a space, so that a line can be read in one way only, and fast.
+_NEXT = r"\s[\"'\s,]*"
+_OPTIONS = rf"(?:-{_VALUED}[\"',]*\s+\S+{_NEXT}|-(?!{_VALUED}[\"',]*\s)\S+{_NEXT})*"
+# A kind, alone or among others, and what may follow its name: a group, an object's name.
 _KEPT = (
+    r"(?:[\w.]+,|[\w.]+/\S+\s+)*"
     r"(pvcs?|pvs?|persistentvolume(claim)?s?|ns|namespaces?|crds?|customresourcedefinitions?"
-    r"|storageclass(es)?|clusterqueues?)"
+    rf"|storageclass(es)?|clusterqueues?)(\.[\w.-]+)?{_END}"
 )
 
 
@@ -44,7 +57,8 @@ COMMANDS: tuple[Command, ...] = (
         "changes a state by hand: what it forgets is made a second time, or kept and paid for",
     ),
     _row(
-        r"\bpulumi\b.*\s(destroy|down)\b|\b(terraform|tofu)\b.*\bdestroy\b",
+        rf"\bpulumi[\"'}}\s,]+{_OPTIONS}(destroy|down){_END}"
+        rf"|\b(terraform|tofu){_GAP}{_OPTIONS}(destroy{_END}|apply\b.*\s-destroy\b)",
         "refuse",
         "data",
         "destroys a stack, with what is in its file systems and the jobs that run",
@@ -57,20 +71,20 @@ COMMANDS: tuple[Command, ...] = (
         "applies a plan that nobody has looked at",
     ),
     _row(
-        rf"\bkubectl\b.*\bdelete\b.*\b{_KEPT}\b",
+        rf"\bkubectl\b.*\bdelete{_GAP}{_OPTIONS}{_KEPT}",
         "refuse",
         "data",
         "deletes claims, namespaces or definitions, with the checkpoints and jobs in them",
     ),
     _row(
         r"\bkubectl\b.*\b(patch|edit|replace)\b.*\bfinalizers\b"
-        rf"|\bkubectl\b.*\blabel\b.*\b{_KEPT}\b.*-(\s|$)",
+        rf"|\bkubectl\b.*\blabel{_GAP}{_OPTIONS}{_KEPT}.*-(\s|$)",
         "refuse",
         "data",
         "takes away by what the API server keeps an object: it can be deleted, or is",
     ),
     _row(
-        r"\bkubectl\b.*\s(delete|drain|evict)\b",
+        r"\bkubectl\b.*[\s\"'](delete|drain|evict)\b",
         "ask",
         "jobs",
         "deletes objects, or drains nodes, with the jobs that run there",
@@ -110,12 +124,39 @@ COMMANDS: tuple[Command, ...] = (
 )
 
 
+# What runs nothing: names of steps, and a text that is printed where it runs no further.
+_NAME = re.compile(r"(- )?(run-)?(name|description):\s")
+_PRINTS = re.compile(r"(- |run: *|script: *|@)*(echo|printf)\b(?!.*(\||`|\$\(|>(?!&2|.*GITHUB_)))")
+_PRINTED = re.compile(r"(\b(?:echo|printf)\s+(?:-\w+\s+)*)(['\"]).*?\2")
+_TRIES = re.compile(r"\s(--dry-run(=(client|server|true))?|--preview-only)(?=['\"]?(\s|$))")
+
+_BETWEEN = re.compile(r"\s*(?:;|&&|\|\||\s&\s)\s*")
+
+
 def commands(lines: Sequence[str]) -> Iterator[tuple[int, str, Command]]:
-    """Yield (index, line, what it does) of each line that runs one; comments do not."""
-    for index, line in enumerate(lines):
-        text = line.strip()
-        if text.startswith("#"):
+    """Yield (index, text, what it does) of each command that loses something.
+
+    A line that a backslash continues is one with the next, and begins at its own index.
+    """
+    for index, line in _joined(lines):
+        if line.startswith("#") or _NAME.match(line):
             continue
-        row = next((row for row in COMMANDS if row.line.search(text)), None)
-        if row is not None:
-            yield index, text, row
+        run = _PRINTED.sub(r"\1", line) if _PRINTS.match(line) else line
+        for text in _BETWEEN.split(run):
+            if _PRINTS.match(text) or _TRIES.search(text.partition(" #")[0]):
+                continue
+            row = next((row for row in COMMANDS if row.line.search(text)), None)
+            if row is not None:
+                yield index, text, row
+
+
+def _joined(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yield (index of the first, text) of each line with those that continue it."""
+    first, text = 0, ""
+    for index, line in enumerate(lines):
+        first, text = (first, f"{text} {line.strip()}") if text else (index, line.strip())
+        if text.endswith("\\") and not text.startswith("#") and index + 1 < len(lines):
+            text = text.removesuffix("\\").rstrip()
+        else:
+            yield first, text
+            text = ""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
-
-import yaml
 
 from railhead.review.commands import commands
 from railhead.review.judged import few
 from railhead.review.model import Finding, Level, Loss, Place
+from railhead.review.reading import mapping
 from railhead.review.rows import flat, parts, told
 from railhead.review.sources import Sources
 
@@ -25,24 +24,59 @@ _WORKFLOWS = ".github/workflows/*.y*ml"
 _QUIET = re.compile(
     r"(^|\.)(name|run-name|timeout-minutes|retention-days|concurrency|fail-fast)(\.|$)"
 )
-_SECRET = re.compile(r"\bsecrets\.\w+|\bsecrets: *inherit|\btoJSON\(secrets\)")
+# Every job has GITHUB_TOKEN; what it may do, `permissions` says.
+_SECRET = re.compile(r"\bsecrets\.(?!GITHUB_TOKEN\b)\w+|\bsecrets: *inherit|\btoJSON\(secrets\)")
 _BRANCH = re.compile(r"\buses: *['\"]?([\w./-]+@(?:main|master|HEAD|dev|develop|latest))\b")
 
 
 def scripts(source: Sources) -> Iterator[Finding]:
     """Yield each command of a pipeline or a script that newly deletes, opens or applies."""
+    # A script under another name runs what it ran before, unless a clock starts it newly.
+    gone: dict[str, set[str]] = {}
+    for name in filter(_is_script, source.changed):
+        old = source.text(name, head=False)
+        if old is not None and source.text(name, head=True) is None:
+            gone.setdefault(_clock(old), set()).update(_commands(old))
     for name in source.changed:
-        if name.startswith(_ASIDE) or not any(fnmatchcase(name, row) for row in _SCRIPTS):
+        text = source.text(name, head=True)
+        if text is None or not _is_script(name):
             continue
-        clock = re.findall(r"cron:\s*['\"]([^'\"]+)", source.text(name, head=True) or "")
-        when = f" by itself ({', '.join(clock)})" if clock else ""
-        known = {line.strip() for line in (source.text(name, head=False) or "").splitlines()}
-        for hunk in source.hunks(name):
-            for offset, line, row in commands(hunk.after):
-                if line not in known:
-                    text = f"runs `{line[:120]}`{when}: {row.does}"
-                    place = Place(file=name, line=hunk.line + offset)
-                    yield _finding("pipeline-command", row.level, row.loss, text, place)
+        when = _clock(text)
+        known = set(_commands(source.text(name, head=False) or "")) | gone.get(when, set())
+        new = {n for h in source.hunks(name) for n in range(h.line, h.line + len(h.after))}
+        lines = text.splitlines()
+        for index, line, row in commands(lines):
+            if line not in known:
+                words = line[:120].replace("`", "'")
+                says = f"runs `{words}`{when}: {row.does}"
+                at = next((n for n in _numbers(lines, index) if n in new), index + 1)
+                place = Place(file=name, line=at)
+                yield _finding("pipeline-command", row.level, row.loss, says, place)
+
+
+def _is_script(name: str) -> bool:
+    """Return whether a file has commands that a machine runs."""
+    if name.startswith(_ASIDE) or name.endswith(".md"):
+        return False
+    return any(fnmatchcase(name, row) for row in _SCRIPTS)
+
+
+def _clock(text: str) -> str:
+    """Return when a workflow starts by itself, for a sentence."""
+    clock = re.findall(r"cron:\s*['\"]([^'\"]+)", text)
+    return f" by itself ({', '.join(clock)})" if clock else ""
+
+
+def _commands(text: str) -> Iterator[str]:
+    return (line for _, line, _ in commands(text.splitlines()))
+
+
+def _numbers(lines: Sequence[str], index: int) -> Iterator[int]:
+    """Yield the numbers of a command's lines, of which each but the last ends in a backslash."""
+    for number, line in enumerate(lines[index:], start=index + 1):
+        yield number
+        if not line.rstrip().endswith("\\"):
+            return
 
 
 def workflows(source: Sources) -> Iterator[Finding]:
@@ -53,6 +87,10 @@ def workflows(source: Sources) -> Iterator[Finding]:
             continue
         place = Place(file=name, line=next((h.line for h in source.hunks(name)), 1))
         was, now = (_content(text) for text in texts)
+        if was is None or now is None:
+            text = "cannot be read as YAML: what it may do was not compared"
+            yield _finding("pipeline-rights", "ask", "rights", text, place)
+            continue
         before, after = set(_writes(was)), set(_writes(now))
         if gained := sorted(after - before):
             text = f"may do more with the repository and as it: {', '.join(gained)}"
@@ -68,16 +106,14 @@ def workflows(source: Sources) -> Iterator[Finding]:
         if texts[0] is not None:
             rest = [row for row in parts("", was, now) if not _QUIET.search(row[0])]
             if rest:
-                text = f"runs otherwise: {told((p.lstrip('.'), a, b) for p, a, b in rest)}"
+                text = f"differs: {told((p.lstrip('.'), a, b) for p, a, b in rest)}"
                 yield _finding("pipeline-changes", "ask", "judges", text, place)
 
 
-def _content(text: str | None) -> Mapping[Any, Any]:
-    try:
-        content = yaml.safe_load(text or "")
-    except (yaml.YAMLError, ValueError, OverflowError):
-        return {}
-    return content if isinstance(content, Mapping) else {}
+def _content(text: str | None) -> Mapping[Any, Any] | None:
+    """Return a workflow with its events under `on`, which YAML 1.1 reads as a boolean."""
+    content = mapping(text)
+    return content and {"on" if key is True else key: value for key, value in content.items()}
 
 
 def _writes(workflow: Mapping[Any, Any]) -> Iterator[str]:
