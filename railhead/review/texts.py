@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
-
-import yaml
 
 from railhead.review.model import Finding, Level, Place
+from railhead.review.reading import mapping, tree
 from railhead.review.sources import Hunk, Sources
 
 # Forms that their issuers document, and PEM's header (RFC 7468).
@@ -39,15 +40,17 @@ _HASHED = re.compile(r"#(?:[^\s#]*&)?sha(?:256|384|512)=[0-9a-f]{64}")
 _PIN = re.compile(r"[A-Za-z0-9][\w.-]*(?:\[[\w,-]*\])?===?[^\s;\\]+")
 _HASH = re.compile(r"--hash[= ](sha\d+:[0-9a-f]+)")
 _REQUIREMENTS = "requirements*.txt"
-_KEYS = "the stack's secrets cannot be read, unless `pulumi stack change-secrets-provider` wrote it"
+_LOCKED = (
+    "the stack's secrets cannot be read, unless `pulumi stack change-secrets-provider` wrote it"
+)
 # Keys of a project and of a stack's file beside its configuration (pulumi/pulumi v3.272.0,
 # sdk/go/common/workspace/project.go).
 _STATE = {
     "backend": "the state is elsewhere: `up` creates every resource a second time",
     "name": "stacks of another project are new: `up` creates every resource a second time",
-    "encryptedkey": _KEYS,
-    "encryptionsalt": _KEYS,
-    "secretsprovider": _KEYS,
+    "encryptedkey": _LOCKED,
+    "encryptionsalt": _LOCKED,
+    "secretsprovider": _LOCKED,
 }
 _ASIDE = ("tests/", "docs/", "examples/")
 
@@ -131,7 +134,8 @@ def _hashed(text: str) -> dict[str, tuple[int, frozenset[str]]]:
     return pins
 
 
-_STATEMENT = re.compile(r"""['"](Action|NotAction|Resource|NotResource|Principal|Condition)['"]""")
+_KEYS = ("Action", "NotAction", "Resource", "NotResource", "Principal", "Condition")
+_STATEMENT = re.compile(rf"""['"]({"|".join(_KEYS)})['"]""")
 _STATEMENT_LINES = 8  # Further up is another statement.
 _EVERYONE = re.compile(
     r"""['"]Principal['"]\s*:\s*(['"]\*['"]|\{\s*['"]AWS['"]\s*:\s*\[?\s*['"]\*['"])"""
@@ -140,31 +144,77 @@ _QUOTED = re.compile(r"""(['"])((?:(?!\1).)+)\1""")
 
 
 def statements(source: Sources) -> Iterator[Finding]:
-    """Yield each statement of rights that code says otherwise.
+    """Yield each statement of rights that differs in code; one that was only moved does not.
 
     A plan does not have the document where it names what a cloud has not made yet.
     """
-    for name in source.changed:
-        if not name.endswith(".py") or name.startswith((*_ASIDE, "railhead/review/")):
-            continue
+    aside = (*_ASIDE, "railhead/review/")
+    names = [n for n in source.changed if n.endswith(".py") and not n.startswith(aside)]
+    before, after = ({n: _written(source.text(n, head=h)) for n in names} for h in (False, True))
+    counts = [Counter(s.text for rows in of.values() for s in rows) for of in (before, after)]
+    gone, new = counts[0] - counts[1], counts[1] - counts[0]
+    added = {word for n in names for h in source.hunks(n) for word in _words("\n".join(h.after))}
+    for name in names:
         for hunk in source.hunks(name):
             was, now = ("\n".join(lines) for lines in (hunk.before, hunk.after))
+            everyone = None if _EVERYONE.search(was) else _EVERYONE.search(now)
+            if everyone and not _moved(after[name], hunk.line, hunk.after, new):
+                what = "lets everyone on the internet"
+                yield _statement(name, hunk, "refuse", what, everyone.group())
             keys = [set(_STATEMENT.findall(text)) for text in (was, now)]
-            if (everyone := _EVERYONE.search(now)) and not _EVERYONE.search(was):
-                yield _statement(
-                    name, hunk, "refuse", "lets everyone on the internet", everyone.group()
-                )
-            if not keys[0]:
+            if keys[0]:
+                differs = not _moved(before[name], hunk.was, hunk.before, gone)
+            else:
+                end = hunk.was + len(hunk.before)
+                within = (s for s in before[name] if s.first < end and hunk.was <= s.last)
+                differs = any(statement.text in gone for statement in within)
+            if not differs:
                 continue
             level: Level = "ask"
-            if "Condition" in keys[0] - keys[1]:
+            what = "differs"
+            if "Condition" in keys[0] - keys[1] and not _words(was) <= added:
                 level, what = "refuse", "holds without the condition that it had"
-            elif keys[0] == {"Condition"} and _words(was) <= _words(now):
-                level, what = "note", "holds under more conditions"
-            else:
-                what = "says otherwise"
-            text = " ".join(was.split())[:160]
+            text = " ".join((was or now).split())[:160].replace("`", "'")
             yield _statement(name, hunk, level, f"{what}{_allowed(source, name, hunk)}", text)
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A statement of rights that a program has from one line to another, without its places."""
+
+    first: int
+    last: int
+    text: str
+
+
+def _written(text: str | None) -> list[_Written]:
+    """Return the statements of rights of a program."""
+    nodes = ast.walk(tree(text or "") or ast.Module([], []))
+    return [
+        _Written(node.lineno, node.end_lineno or node.lineno, _dumped(node))
+        for node in nodes
+        if isinstance(node, ast.Dict)
+        and any(isinstance(key, ast.Constant) and key.value in _KEYS for key in node.keys)
+    ]
+
+
+def _dumped(node: ast.Dict) -> str:
+    try:
+        return ast.dump(node)
+    except RecursionError:
+        return repr(node)  # Like no other.
+
+
+def _moved(
+    rows: Sequence[_Written], first: int, lines: Sequence[str], differ: Counter[str]
+) -> bool:
+    """Return whether the other side has all statements that a hunk's lines belong to, too."""
+    for number, line in enumerate(lines, start=first):
+        if _STATEMENT.search(line):
+            around = [row.text for row in rows if row.first <= number <= row.last]
+            if not around or any(text in differ for text in around):
+                return False
+    return True
 
 
 def _allowed(source: Sources, name: str, hunk: Hunk) -> str:
@@ -196,8 +246,12 @@ def projects(source: Sources) -> Iterator[Finding]:
     """Yield each change of where a stack's state is, or of what its secrets are encrypted with."""
     for name in source.changed:
         if fnmatchcase(posixpath.basename(name), "Pulumi*.yaml") and not name.startswith(_ASIDE):
-            was, now = (_fields(source.text(name, head=head)) for head in (False, True))
+            old = source.text(name, head=False) or ""
+            was, now = mapping(old), mapping(source.text(name, head=True))
             for key, what in _STATE.items():
+                # The first secret of a stack brings its key.
+                if what == _LOCKED and was and key not in was and "secure:" not in old:
+                    continue
                 if was and now and was.get(key) != now.get(key):
                     yield Finding(
                         rule=f"project-{key}",
@@ -234,14 +288,6 @@ def _runs_strangers(text: str) -> bool:
     return any("pull_request_target" in line for line in lines) and any(
         ref in line for line in lines for ref in ("github.event.pull_request.head", "refs/pull/")
     )
-
-
-def _fields(text: str | None) -> Mapping[str, Any]:
-    try:
-        content = yaml.safe_load(text or "")
-    except (yaml.YAMLError, ValueError):
-        return {}
-    return content if isinstance(content, Mapping) else {}
 
 
 def _installed(source: Sources) -> list[str]:
