@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +12,13 @@ import yaml
 
 from railhead.review.judged import Judged
 from railhead.review.model import Finding, Level, Loss, Place
-from railhead.review.rows import less, lost, parts, short, told
-from railhead.review.sources import Sources
+from railhead.review.reading import mapping
+from railhead.review.rows import less, lost, parts, several, short, told
+from railhead.review.sources import Sources, git
 
 _ROWS = ("railhead/machines/rows/", "stacks/machines.yaml")
 _TRUTH = "railhead/twin/truth"
+_ELSEWHERE = ("tests/", "docs/", "examples/")  # Stacks there are nobody's.
 # Fields that are figures, by another name, or that nothing is computed from.
 _ASIDE = ("nics", "sources", "readings")
 
@@ -56,26 +59,50 @@ _FACTS: Mapping[str, _Fact] = {
 
 
 def machines(source: Sources) -> Iterator[Finding]:
-    """Yield each fact that a row of a machine, which the base has too, says otherwise."""
+    """Yield each fact of a machine that differs from the base's, and each machine that is gone."""
     names = [name for name in source.changed if name.startswith(_ROWS) and name.endswith(".yaml")]
+    was: dict[str, tuple[str, Mapping[str, Any]]] = {}
+    now: dict[str, tuple[str, Mapping[str, Any]]] = {}
     for name in names:
-        was, now = (_rows(source.text(name, head=head)) for head in (False, True))
-        for machine in sorted(was.keys() & now.keys()):
-            for level, loss, text in _differing(was[machine], now[machine], source.base):
-                yield _finding(source, name, machine, Judged(level, loss, text))
-        for machine in sorted(was.keys() - now.keys()):
-            text = "is no machine any more: a stack that has it cannot be planned"
-            yield _finding(source, name, machine, Judged("refuse", "jobs", text))
+        before, after = (_rows(source.text(name, head=head)) for head in (False, True))
+        if before is None or after is None or name in source.large:
+            text = "cannot be read: none of its machines was compared"
+            yield _finding(source, name, f"of {name}", Judged("ask", "jobs", text))
+            continue
+        was |= {machine: (name, row) for machine, row in before.items()}
+        now |= {machine: (name, row) for machine, row in after.items()}
+    for machine in sorted(was.keys() & now.keys()):
+        name, row = now[machine]
+        for level, loss, text in _differing(was[machine][1], row, source.base):
+            yield _finding(source, name, machine, Judged(level, loss, text))
+    for machine in sorted(was.keys() - now.keys()):
+        stacks = _stacks_with(source, machine)
+        text = f"is removed, and {', '.join(stacks)} has it: that stack cannot be planned"
+        if not stacks:
+            text = "is removed: no stack here names it, and one that does cannot be planned"
+        result = Judged("refuse" if stacks else "ask", "jobs", text)
+        yield _finding(source, was[machine][0], machine, result)
 
 
-def _rows(text: str | None) -> dict[str, Mapping[str, Any]]:
-    try:
-        content = yaml.safe_load(text or "")
-    except (yaml.YAMLError, ValueError):
-        return {}
-    rows = content.get("machines") if isinstance(content, Mapping) else None
-    named = [row for row in rows or () if isinstance(row, Mapping) and "name" in row]
-    return {str(row["name"]): row for row in named}
+def _stacks_with(source: Sources, machine: str) -> list[str]:
+    """Return the files of stacks that name a machine."""
+    words = ("--cached", "--others", "--exclude-standard", "--", ":(glob)**/Pulumi.*.yaml")
+    names = git(source.root, "ls-files", "-z", *words).decode(errors="replace").split("\0")
+    named = re.compile(rf"(?<![\w.-]){re.escape(machine)}(?![\w.-])")
+    return [
+        name
+        for name in sorted(filter(None, names))
+        if not name.startswith(_ELSEWHERE) and named.search(source.text(name, head=True) or "")
+    ]
+
+
+def _rows(text: str | None) -> dict[str, Mapping[str, Any]] | None:
+    """Return a file's machines by their names; None if it cannot be read."""
+    content = mapping(text)
+    if content is None:
+        return None
+    named = [row for row in several(content.get("machines")) if isinstance(row, Mapping)]
+    return {str(row["name"]): row for row in named if "name" in row}
 
 
 def _differing(
@@ -88,8 +115,9 @@ def _differing(
         text = f"has {short(after[key])} {key} in place of {short(before[key])}: "
         text += fact.less if less(before[key], after[key]) else fact.more
         field = key if key in was else "nics"
-        sources = [(row.get("sources") or {}).get(field) for row in (was, now)]
-        if sources[0] == sources[1]:
+        named = [row.get("sources") for row in (was, now)]
+        sources = [of.get(field) if isinstance(of, Mapping) else None for of in named]
+        if sources[0] and sources[0] == sources[1]:
             text += f". Its source is the same as before: {short(sources[0])}"
         known, by = _known(str(was["name"]), key, base)
         if known is not None:
@@ -99,7 +127,7 @@ def _differing(
     aside = {*_FACTS, *(_ASIDE if before != after else _ASIDE[1:])}
     old, new = ({k: v for k, v in row.items() if k not in aside} for row in (was, now))
     for path, before_it, after_it in parts("", old, new):
-        text = f"says otherwise: {told([(path.lstrip('.'), *_apart(before_it, after_it))])}"
+        text = f"differs: {told([(path.lstrip('.'), *_apart(before_it, after_it))])}"
         yield "ask" if lost(before_it, after_it) else "note", "jobs", text
 
 
@@ -111,14 +139,17 @@ def _apart(was: Any, now: Any) -> tuple[Any, Any]:
 
 
 def _figures(row: Mapping[str, Any]) -> dict[str, Any]:
-    nics = [nic for nic in row.get("nics") or () if isinstance(nic, Mapping)]
-    rate = sum(nic.get("rate_gbps") or 0 for nic in nics)
+    nics = [nic for nic in several(row.get("nics")) if isinstance(nic, Mapping)]
+    rates = [nic.get("rate_gbps") for nic in nics]
+    rate = sum(each for each in rates if isinstance(each, int | float))
     return {key: row.get(key) for key in _FACTS} | {_NICS: len(nics), _RATE: rate}
 
 
 def _known(machine: str, key: str, base: Path) -> tuple[Any, Any]:
     """Return what the twin, whose rows are its makers' alone, says of a figure, and by what."""
     field = {_NICS: "efa", "gpus": "gpus"}.get(key, "")
+    if not field:
+        return None, None
     for path in sorted((base / _TRUTH).glob("*.yaml")):
         row = next((r for r in _truths(path) if r.get("machine") == machine), None)
         if row is not None and row.get(field):
