@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from railhead.review.judges import differs
 from railhead.review.model import Finding, Place
-from railhead.review.sources import Sources
+from railhead.review.reading import tree
+from railhead.review.sources import Hunk, Sources
+
+_ASIDE = ("tests/", "docs/", "examples/", "benchmarks/")
 
 
 def unseen(source: Sources, names: Sequence[str], shown: Collection[str]) -> Iterator[Finding]:
@@ -15,34 +20,70 @@ def unseen(source: Sources, names: Sequence[str], shown: Collection[str]) -> Ite
 
     A file whose values and options are all still in changed code only has other names for them.
     """
-    there = [source.text(name, head=True) for name in source.changed if name.endswith(".py")]
-    after = {word for text in there if text is not None for word in _words(text)}
+    code = [n for n in source.changed if n.endswith(".py") and not n.startswith(_ASIDE)]
+    was, now = ([source.text(name, head=head) or "" for name in code] for head in (False, True))
+    after = {word for text in now for word in _words(text)} | _renamed(was, now)
     for name in names:
         before = source.text(name, head=False)
         if name in shown or not name.endswith(".py") or before is None:
             continue
         gone = sorted(_words(before) - after)
         if gone and differs(source, name):
-            hunk = next(iter(source.hunks(name)), None)
-            was = " / ".join(line.strip() for line in (hunk.before if hunk else ()) if line.strip())
+            hunk = _with(source.hunks(name), gone)
+            lines = [line.strip() for line in (hunk.before if hunk else ()) if line.strip()]
+            text = " / ".join(lines)[:160].replace("`", "'")
             yield Finding(
                 rule="code-unseen",
                 level="ask",
                 loss="jobs",
                 subject=name,
-                what=f"does otherwise (`{was[:160]}`), and no stack here shows what that changes",
+                what=f"differs (`{text}`), and no change of a stack here was traced to it",
                 who="a stack that has the setting, or what a cloud answers",
                 place=Place(file=name, line=hunk.line) if hunk else None,
             )
 
 
+def _with(hunks: Sequence[Hunk], words: Sequence[str]) -> Hunk | None:
+    """Return the first hunk whose lines have one of the words that are gone, else the first."""
+    bare = "|".join(re.escape(word.strip("'\"")) for word in words)
+    pattern = re.compile(rf"(?<!\w)({bare})(?!\w)")
+    having = (hunk for hunk in hunks if pattern.search("\n".join(hunk.before)))
+    return next(having, next(iter(hunks), None))
+
+
+def _renamed(was: Sequence[str], now: Sequence[str]) -> set[str]:
+    """Return the names that programs no longer define, if they say others newly, as often."""
+    before, after = ({name for text in of for name in _defined(text)} for of in (was, now))
+    gone, new = before - after, after - before
+    old, young = _uses(was), _uses(now)
+    more = Counter(old[name] for name in gone) - Counter(young[name] for name in new)
+    return set() if more else gone
+
+
+def _uses(texts: Sequence[str]) -> Counter[str]:
+    """Return how often programs say each name."""
+    nodes = [node for text in texts for node in ast.walk(tree(text) or ast.Module([], []))]
+    words = [getattr(node, key, None) for node in nodes for key in ("name", "arg", "attr", "id")]
+    return Counter(word for word in words if isinstance(word, str))
+
+
+def _defined(text: str) -> Iterator[str]:
+    """Yield the names of a program's functions and parameters, and of its classes' attributes."""
+    for node in ast.walk(tree(text) or ast.Module([], [])):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+        elif isinstance(node, ast.ClassDef):
+            targets = [getattr(part, "target", None) for part in node.body]
+            yield from (target.id for target in targets if isinstance(target, ast.Name))
+
+
 def _words(text: str) -> set[str]:
     """Return the values, options and attributes of a program, without its words for people."""
-    try:
-        tree = ast.parse(text)
-    except SyntaxError:
-        return set()
-    nodes = list(ast.walk(tree))
+    nodes = list(ast.walk(tree(text) or ast.Module([], [])))
     waits = [node for node in nodes if isinstance(node, ast.Call) and _is_wait(node)]
     aside = {id(part) for node in waits for part in ast.walk(node)}
     aside |= {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
