@@ -334,6 +334,10 @@ def _pod(was: Mapping[str, Any] | None, now: Mapping[str, Any], *, code: bool) -
         ("initContainers", "loses steps before it starts"),
         ("imagePullSecrets", "loses pull secrets"),
     ):
+        if key == "tolerations" and _EVERY_TAINT in several(now.get(key)):
+            if code and _EVERY_TAINT not in several(was.get(key)):
+                yield Judged("ask", "jobs", "tolerates every taint: it runs on every node")
+            continue
         gone = [r for r in was.get(key) or () if r not in (now.get(key) or ())]
         names = [r.get("name") or r.get("key") for r in gone]
         kept = [r.get("name") or r.get("key") for r in now.get(key) or ()]
@@ -418,13 +422,14 @@ def _weaker(was: Mapping[str, Any], now: Mapping[str, Any], *, code: bool) -> It
     for kind, has in (("limits", "may take"), ("requests", "is promised")):
         before = (was.get("resources") or {}).get(kind) or {}
         after = (now.get("resources") or {}).get(kind) or {}
+        none = "any" if kind == "limits" else "no"
         for name, amount in before.items():
             if "/" in name and name not in after:
                 yield Judged("refuse", "network", f"no longer asks for {name}", "its jobs")
             elif "/" in name and less(amount, after.get(name)):
                 yield Judged("refuse", "network", f"asks for {after[name]} {name}, not {amount}")
             elif less(amount, after.get(name)):
-                yield Judged("ask", "jobs", f"{has} {after.get(name)} {name}, not {amount}")
+                yield Judged("ask", "jobs", f"{has} {after.get(name, none)} {name}, not {amount}")
     before, after = was.get("securityContext") or {}, now.get("securityContext") or {}
     if before != after:
         text = told(parts("securityContext", before, after))
@@ -475,12 +480,26 @@ _WEAKER = re.compile(
 )
 # Of those, switches that loosen where they are on.
 _LOOSENS = re.compile(r"insecure|privileged|hostnetwork|skip|disable", re.I)
+_EVERY_TAINT = {"operator": "Exists"}
+
+
+def _tolerates_less(was: Any, now: Any) -> bool:
+    """Return whether a toleration is gone that no other has taken the place of."""
+    return _EVERY_TAINT not in several(now) and lost(was, now)
+
+
+def _lowered(was: Any, now: Any) -> bool:
+    """Return whether a limit fell; one that is gone holds nothing back."""
+    return now is not None and less(was, now)
+
+
+_KILLED = "it is killed, or slow, where it needs more, and what it serves with it"
 # Values that charts pass on to their pods, as `helm create` lays them out, and what is lost then.
 _SERVED = "jobs that ask for what its pods serve"
 _PLACED: tuple[tuple[re.Pattern[str], Callable[[Any, Any], bool], str], ...] = (
     (
         re.compile(r"tolerations$", re.I),
-        lost,
+        _tolerates_less,
         "its pods no longer run on nodes with that taint: devices, drivers and metrics that they "
         "serve there are gone, and jobs that ask for them wait",
     ),
@@ -490,11 +509,8 @@ _PLACED: tuple[tuple[re.Pattern[str], Callable[[Any, Any], bool], str], ...] = (
         "its pods run on other nodes, where what they serve is not needed, or no more where it is",
     ),
     (re.compile(r"replica(s|Count)$", re.I), less, "one lost node or restart stops it"),
-    (
-        re.compile(r"resources\.(limits|requests)\.(memory|cpu)$", re.I),
-        less,
-        "it is killed, or slow, where it needs more, and what it serves with it",
-    ),
+    (re.compile(r"resources\.limits\.(memory|cpu)$", re.I), _lowered, _KILLED),
+    (re.compile(r"resources\.requests\.(memory|cpu)$", re.I), less, _KILLED),
     (re.compile(r"priorityClassName$", re.I), lost, "it is evicted where others need room"),
 )
 # Such as Grafana's `auth.anonymous` and Argo CD's `users.anonymous.enabled`.
@@ -589,6 +605,8 @@ def _value(path: str, was: Any, now: Any, *, code: bool) -> Judged:
     for pattern, holds, says in _PLACED:
         if pattern.search(path) and holds(was, now):
             return Judged("refuse" if code else "ask", "jobs", f"{text}: {says}", _SERVED)
+    if path.lower().endswith("tolerations") and _EVERY_TAINT in several(now):
+        return Judged("ask" if code else "note", "jobs", text)
     if isinstance(was, list) and any(item not in several(now) for item in was):
         return Judged("ask", "jobs", f"{text}: something is no longer there")
     if _WEAKER.search(path) and not _stronger(path, now):
@@ -626,10 +644,11 @@ def config_maps(change: Change, *, code: bool) -> Iterator[Judged]:
         paths = list(changed_paths(before, after, name))
         if not paths or _same(name, before, after):
             continue
-        what = "runs otherwise" if name.endswith((".py", ".sh")) else "says otherwise"
         more = bool(panels := _panels(before)) and panels <= _panels(after)
         level: Level = "note" if more else "ask"
-        yield Judged(level, "jobs", f"{what}: {', '.join(paths[:4])}", "pods and jobs that read it")
+        yield Judged(
+            level, "jobs", f"differs: {', '.join(paths[:4])}", "pods and jobs that read it"
+        )
 
 
 def _panels(dashboard: Any) -> set[tuple[str, str]]:

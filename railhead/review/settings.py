@@ -343,7 +343,7 @@ def _differing(key: str, before: Any, after: Any) -> Iterator[tuple[str, Any, An
 
 
 def settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[str, Judged]]:
-    """Yield (path, verdict) on what a stack says otherwise, by its file or by another default."""
+    """Yield (path, verdict) on what differs in a stack, by its file or by another default."""
     for key in sorted({*before, *after}):
         for path, was, now in _differing(key, before.get(key), after.get(key)):
             for row in SETTINGS:

@@ -300,6 +300,9 @@ def test_claim_that_comes_with_its_pods_has_no_checkpoints() -> None:
 def test_command_of_added_pods_is_told() -> None:
     texts = said([], [planned(DEPLOYMENT, _runner("kubectl delete pvc --all"))])
     assert any(text.startswith("refuse data: runs `sh -c kubectl delete pvc") for text in texts)
+    texts = said([], [planned(DEPLOYMENT, _runner("kubectl delete pod `a` --namespace t"))])
+    text = "ask jobs: runs `sh -c kubectl delete pod 'a' --namespace t`: "
+    assert any(result.startswith(text) for result in texts)
     texts = said([], [planned(DEPLOYMENT, _runner("kubectl get pvc"))])
     assert not any("runs `" in text for text in texts)
 
@@ -655,6 +658,33 @@ def test_changes_that_are_ignored_from_now_on_are_told() -> None:
     ]
 
 
+def test_limit_and_taint_that_hold_nothing_back_lose_nothing() -> None:
+    old: dict[str, Any]
+    new: dict[str, Any]
+    taint, every = [{"key": "a"}], [{"operator": "Exists"}]
+    for before, after, level in (
+        ({"limits": {"cpu": "2", "memory": "1Gi"}}, {"limits": {"memory": "1Gi"}}, "ask"),
+        ({"limits": {"cpu": "2"}}, {"limits": {"cpu": "1"}}, "refuse"),
+        ({"requests": {"cpu": "2", "memory": "1Gi"}}, {"requests": {"cpu": "2"}}, "refuse"),
+    ):
+        old, new = ({"values": {"resources": values}} for values in (before, after))
+        (text,) = said([planned(RELEASE, old)], [planned(RELEASE, new)])
+        assert text.startswith(level), (after, text)
+    for tolerated, level in ((every, "ask"), ([{"key": "b"}], "refuse")):
+        old, new = ({"values": {"tolerations": values}} for values in (taint, tolerated))
+        (text,) = said([planned(RELEASE, old)], [planned(RELEASE, new)])
+        assert text.startswith(level), (tolerated, text)
+    pods = [
+        {"spec": {"template": {"spec": {"containers": [{"name": "a"}], "tolerations": of}}}}
+        for of in (taint, every)
+    ]
+    (text,) = said([planned(DEPLOYMENT, pods[0])], [planned(DEPLOYMENT, pods[1])])
+    assert text == "ask jobs: tolerates every taint: it runs on every node"
+    free, held = (_pod(resources={"limits": {"cpu": n} if n else {}}) for n in ("", "2"))
+    texts = said([planned(DEPLOYMENT, held)], [planned(DEPLOYMENT, free)])
+    assert "ask jobs: may take any cpu, not 2" in texts
+
+
 def test_switches_of_charts_are_refused_where_they_loosen() -> None:
     for path, was, now, level in (
         ("webhook.failurePolicy", "Fail", "Ignore", "refuse"),
@@ -983,7 +1013,7 @@ def test_changed_files_that_pods_read_are_asked_about() -> None:
     same = planned(MAP, {"data": {**data, "prove.py": "a = 1  # metres\n"}})
     other = planned(MAP, {"data": {**data, "contract.json": {"fabric": {"mtu": 1}}}})
     assert not said([old], [same])
-    assert said([old], [other]) == ["ask jobs: says otherwise: contract.json.fabric.mtu"]
+    assert said([old], [other]) == ["ask jobs: differs: contract.json.fabric.mtu"]
 
 
 PARTS = ("metadata", "spec", "data", "stringData", "rules", "subjects", "roleRef", "webhooks")
