@@ -9,10 +9,11 @@ import pytest
 from railhead.review.commands import COMMANDS, commands
 from railhead.review.judges import judges
 from railhead.review.machines import machines
+from railhead.review.model import Place
 from railhead.review.texts import hashes, statements
 from railhead.review.unseen import unseen
 from railhead.review.workflows import scripts, workflows
-from tests.unit.review.pulled import laid, write
+from tests.unit.review.pulled import gone, laid, write
 
 WORKFLOW = ".github/workflows/it.yml"
 NIGHTLY = "name: it\non:\n  schedule:\n    - cron: '15 1 * * *'\njobs:\n  a:\n    steps:\n"
@@ -26,6 +27,22 @@ DOES = [
     ('kubectl patch pvc a -p \'{"metadata":{"finalizers":null}}\'', "refuse data"),
     ("kubectl label pvc a railhead.dev/keep-", "refuse data"),
     ("kubectl delete pod a", "ask jobs"),
+    ("kubectl delete pod a --namespace t", "ask jobs"),
+    ("kubectl delete -n ns pod a", "ask jobs"),
+    ("kubectl delete pod foo-ns-1 -n ns", "ask jobs"),
+    ("kubectl delete -f j.yaml --namespace=t", "ask jobs"),
+    ("kubectl delete -n training pvc a", "refuse data"),
+    ("kubectl delete pod/a pvc/b", "refuse data"),
+    ("kubectl delete pods,pvc -l a=b", "refuse data"),
+    ("kubectl delete --grace-period 0 clusterqueues.kueue.x-k8s.io a", "refuse data"),
+    ('["kubectl", "delete", "-n", "t", "pvc", "a"]', "refuse data"),
+    ("kubectl delete ns a --dry-run=none", "refuse data"),
+    ("kubectl delete ns a # not --dry-run", "refuse data"),
+    ("kubectl delete ns a --dry-run=client; kubectl delete ns b", "refuse data"),
+    ("pulumi --stack prod -C infra down --yes", "refuse data"),
+    ("terraform -chdir=a apply -destroy", "refuse data"),
+    ('echo "pulumi destroy" | sh', "refuse data"),
+    ("echo a && pulumi destroy", "refuse data"),
     ("aws s3 rm --recursive s3://acme-checkpoints/", "refuse data"),
     ("gsutil -m rm -r gs://acme-checkpoints", "refuse data"),
     ("gcloud storage rm -r gs://acme-checkpoints", "refuse data"),
@@ -39,6 +56,12 @@ PASSES = (
     *("pulumi preview --stack a", "pulumi up", "kubectl get pvc", "kubectl label pvc a b=c"),
     *("aws s3 cp a s3://b", "gcloud container clusters list", "helm upgrade --install a b"),
     *("curl -fsSL https://example.com/a.tgz -o a.tgz", "# pulumi destroy", "rm -rf build"),
+    *(
+        "kubectl delete ns a --dry-run=client",
+        "kubectl label pod a -n ns b-",
+        "terraform plan -destroy",
+    ),
+    *("pulumi preview --stack down", 'echo "no; pulumi destroy"', "name: pulumi destroy"),
     *("railhead review --base main", "terraform plan", "pulumi config set state unprotected"),
 )
 
@@ -56,6 +79,43 @@ def test_every_command_has_a_case() -> None:
 @pytest.mark.parametrize("line", PASSES)
 def test_command_that_loses_nothing_passes(line: str) -> None:
     assert list(commands([line])) == []
+
+
+def test_line_of_many_options_is_read_fast() -> None:
+    assert [row.level for _, _, row in commands([f"kubectl delete {'-,' * 5000} -n"])] == ["ask"]
+    assert not list(commands([f"pulumi {'-n ,,x ' * 500}"]))
+
+
+def test_continued_line_is_one_command() -> None:
+    (command,) = commands(["set -e", "kubectl delete \\", "  --wait=false \\", "  pvc a", "true"])
+    assert command[:2] == (1, "kubectl delete --wait=false pvc a")
+    assert [index for index, _, _ in commands(["# a \\", "pulumi destroy"])] == [1]
+
+
+def test_renamed_script_runs_what_it_ran(repository: Path) -> None:
+    source = gone(repository, "run/old.sh", "pulumi destroy\n")
+    assert not list(scripts(write(source, "run/new.sh", None, "pulumi destroy\nhelm template a\n")))
+    (row,) = scripts(write(source, "run/new.sh", None, "pulumi destroy\nhelm uninstall a\n"))
+    assert "helm uninstall a" in row.what
+    text = f"{NIGHTLY}      - run: |\n          pulumi destroy\n"
+    rows = scripts(write(source, WORKFLOW, None, text))
+    assert {(row.place.file, row.place.line) for row in rows if row.place} == {
+        (WORKFLOW, 9),
+        ("run/new.sh", 2),
+    }
+
+
+def test_words_about_commands_run_nothing(repository: Path) -> None:
+    source = laid(repository)
+    name = ".github/pull_request_template.md"
+    assert not list(scripts(write(source, name, None, "- [ ] pulumi destroy\n")))
+
+
+def test_line_of_a_continued_command_is_its_place(repository: Path) -> None:
+    old = "set -e\nkubectl delete \\\n  pod a `b`\n"
+    (row,) = scripts(write(laid(repository), "a.sh", old, old.replace("pod a", "pvc a")))
+    assert row.place == Place(file="a.sh", line=3)
+    assert row.what.startswith("runs `kubectl delete pvc a 'b'`: ")
 
 
 def test_script_that_stands_is_not_told_again(repository: Path) -> None:
@@ -77,11 +137,17 @@ def test_workflow_is_told_by_what_it_may_do(repository: Path) -> None:
         (f"permissions: write-all\n{base}", "may do more with the repository"),
         (f"env: {{A: '${{{{ secrets.KEY }}}}'}}\n{base}", "takes secrets.KEY"),
         (base.replace("run: make", "uses: acme/deploy@main"), "runs acme/deploy@main"),
-        (base.replace("run: make", "run: make all"), "runs otherwise"),
+        (base.replace("run: make", "run: make all"), "differs: jobs.a.steps"),
     ):
         texts = [row.what for row in workflows(write(source, WORKFLOW, base, after))]
         assert bool(texts) is bool(sentence), (after, texts)
         assert not sentence or any(sentence in text for text in texts), (after, texts)
+    token = f"env: {{A: '${{{{ secrets.GITHUB_TOKEN }}}}'}}\n{NIGHTLY}"
+    assert not list(workflows(write(source, WORKFLOW, None, token)))
+    (row,) = workflows(write(source, WORKFLOW, base, base.replace("15 1", "16 1")))
+    assert row.what.startswith("differs: on.schedule")
+    (row,) = workflows(write(source, WORKFLOW, base, f"{base}  a: &a [*a]\n"))
+    assert "cannot be read as YAML" in row.what
 
 
 def test_workflow_that_judges_no_pull_request_is_no_judge(repository: Path) -> None:
@@ -126,7 +192,9 @@ def test_statement_that_no_plan_knows_is_read_in_code(repository: Path) -> None:
     more = when.replace('"true"}', '"true", "a:By": "x"}')
     for after, levels in (
         (text.replace(when, ""), ["refuse"]),
-        (text.replace(when, more), ["note"]),
+        (text.replace(when, more), ["ask"]),
+        (text.replace('"true"', '["true", "false"]'), ["ask"]),
+        (text.replace('{"StringEquals": {"a:Tag": "true"}}', "{**WHEN} if PROD else {}"), ["ask"]),
         (text.replace("a:Delete", "a:*"), ["ask"]),
         (text.replace("rows", "grants"), []),
         (f"{text}more = {{'Principal': '*', 'Effect': 'Allow'}}\n", ["refuse"]),
@@ -151,6 +219,37 @@ ROW = """machines:
 TRUTH = "machines:\n- {machine: p5.48xlarge, gpus: 8, efa: 2, source: karpenter}\n"
 
 
+def test_statement_that_was_only_moved_is_not_told(repository: Path) -> None:
+    source, name = laid(repository), "components/a.py"
+    when = '"Condition": {"StringEquals": {"a:Tag": "true"}}'
+    other = "def other():\n    return 1\n\n\n"
+    says = f'def says():\n    return {{\n        "Action": ["a:Do"],\n        {when},\n    }}\n\n\n'
+    more = says.replace("says", "more").replace("a:Do", "a:Delete")
+    bare = more.replace(f"        {when},\n", "")
+    everyone = 'ALL = {"Action": "a:Get", "Principal": "*"}\n'
+    longer = says.replace('["a:Do"]', '[\n            "a:Do",\n        ]')
+    for before, after, levels in (
+        (f"{other}{says}", f"{says}{other}", []),
+        (f"{everyone}{other}{says}", f"{other}{says}{everyone}", []),
+        (f"{says}{more}", f"{says}{bare}", ["refuse"]),
+        (longer, longer.replace('"a:Do",', '"a:Do",\n            "a:Delete",'), ["ask"]),
+    ):
+        rows = list(statements(write(source, name, before, after)))
+        assert [row.level for row in rows] == levels, (after, rows)
+
+
+def test_statement_of_a_moved_file_is_not_told(repository: Path) -> None:
+    when = '"Condition": {"StringEquals": {"a:Tag": "true"}}'
+    says = f'A = {{\n        "Action": ["a:Do"],\n        {when},\n}}\n'
+    bare = says.replace(f"        {when},\n", "")
+    source, moved = gone(repository, "components/a.py", says), "components/b.py"
+    assert not list(statements(write(source, moved, None, f"import a\n\n{says}")))
+    (row,) = statements(write(source, moved, None, says.replace("[", "[*more, ")))
+    assert row.level == "ask"
+    (row,) = statements(write(source, moved, None, bare))
+    assert row.level == "refuse"
+
+
 def test_facts_of_a_machine_are_told_with_what_follows(repository: Path) -> None:
     source = laid(repository)
     name = "railhead/machines/rows/aws.yaml"
@@ -163,12 +262,78 @@ def test_facts_of_a_machine_are_told_with_what_follows(repository: Path) -> None
         (ROW, ROW.replace("gpus: 8", "gpus: 4"), ["refuse"], "it stays idle"),
         (ROW, ROW.replace("[one]", "[]"), ["ask"], "limits: one -> (nothing)"),
         (ROW, ROW.replace("[one]", "[one, two]"), ["note"], "limits: (nothing) -> two"),
-        (ROW, ROW.replace("p5.48xlarge", "p6"), ["refuse"], "is no machine any more"),
+        (ROW, ROW.replace("p5.48xlarge", "p6"), ["ask"], "is removed: no stack here names it"),
         (ROW, f"# why\n{ROW}", [], ""),
     ):
         rows = list(machines(write(source, name, before, after)))
         assert [row.level for row in rows] == levels, after
         assert not levels or any(sentence in row.what for row in rows), (after, rows)
+
+
+def test_machine_that_a_stack_has_is_not_removed(repository: Path) -> None:
+    source, name, stack = laid(repository), "stacks/machines.yaml", "stacks/Pulumi.a.yaml"
+    other = ROW.replace("p5.48xlarge", "own.4x")
+    (row,) = machines(write(source, name, ROW, other))
+    assert row.level == "ask"
+    assert row.what.startswith("is removed: no stack here names it")
+    source = write(source, stack, None, "config:\n  a: {instance_type: p5.48xlarge}\n")
+    (row,) = machines(write(source, name, ROW, other))
+    assert (row.level, row.what[:40]) == ("refuse", "is removed, and stacks/Pulumi.a.yaml has")
+    (row,) = machines(write(source, name, ROW, "machines: [\n"))
+    assert (row.level, row.subject) == ("ask", f"machine of {name}")
+
+
+def test_machine_of_another_file_is_the_same(repository: Path) -> None:
+    source = gone(repository, "stacks/machines.yaml", ROW)
+    assert len(list(machines(source))) == 1
+    assert not list(machines(write(source, "railhead/machines/rows/own.yaml", None, ROW)))
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "machines: 5\n",
+        "machines: [5]\n",
+        ROW.replace("sources: {nics: the maker}", "sources: me"),
+        ROW.replace("rate_gbps: 100", "rate_gbps: '400'"),
+        ROW[: ROW.index("nics:")] + "nics: 4\n",
+    ],
+)
+def test_odd_row_of_a_machine_is_no_traceback(repository: Path, after: str) -> None:
+    source = laid(repository)
+    list(machines(write(source, "stacks/machines.yaml", ROW, after)))
+    list(machines(write(source, "stacks/machines.yaml", after, ROW)))
+
+
+def test_figure_without_a_source_has_not_the_same_one(repository: Path) -> None:
+    old = ROW.replace("    sources: {nics: the maker}\n", "")
+    (row,) = machines(write(laid(repository), "stacks/machines.yaml", old, old.replace("100", "1")))
+    assert "source" not in row.what
+
+
+def test_new_name_of_a_method_or_option_is_no_change(repository: Path) -> None:
+    source, name = laid(repository), "components/a.py"
+    text = (
+        "import os\n\nclass A:\n    size: int\n    def make(self, ready):\n"
+        "        self.asked = ready\n        return self.size\n\n"
+        "b = A().make(ready=1)\nprint(b.asked)\n"
+    )
+    for old, new, asked in (
+        ("ready", "after", False),
+        ("asked", "wanted", False),
+        ("make", "made", False),
+        ("size", "length", False),
+        ("(ready=1)", "(1)", True),
+        ("return self.size", "return 1", True),
+    ):
+        source = write(source, name, text, text.replace(old, new))
+        assert bool(list(unseen(source, [name], ()))) == asked, new
+    other = text.replace("import os\n", "").replace("ready=1", "ready=print")
+    (row,) = unseen(write(source, name, text, other), [name], ())
+    assert "`b = A().make(ready=1)`" in row.what
+    assert row.place == Place(file=name, line=8)
+    tests = write(source, "tests/a.py", None, "a = 1\n")
+    assert list(unseen(write(tests, name, text, other), [name], ()))
 
 
 def test_code_of_which_no_plan_shows_anything_is_asked_about(repository: Path) -> None:
