@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from railhead.catalog import fsx
 from railhead.platform.aws import facts as catalogue
 from tests.components.recording import Recording, Registered, recorded
 from tests.providers.aws_requests import (
@@ -148,11 +149,11 @@ class TestCatalogueAgainstTheModels:
     def test_metadata_iops(self) -> None:
         shape = model("fsx").shape_for("CreateFileSystemLustreMetadataConfiguration")
         documentation = shape.members["Iops"].documentation
-        for iops in (*catalogue.LUSTRE_METADATA_IOPS, catalogue.LUSTRE_METADATA_MOST):
+        for iops in (*fsx.METADATA_IOPS, fsx.METADATA_MOST):
             assert f"{iops}" in documentation
         limits = shape.members["Iops"].metadata
-        assert limits["max"] == catalogue.LUSTRE_METADATA_MOST
-        assert limits["min"] == catalogue.LUSTRE_METADATA_IOPS[0]
+        assert limits["max"] == fsx.METADATA_MOST
+        assert limits["min"] == fsx.METADATA_IOPS[0]
 
     def test_storage_capacity(self) -> None:
         shape = model("fsx").shape_for("CreateFileSystemRequest")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from railhead.catalog.fsx import metadata_iops
 from railhead.config.edits.edit import Edit
 from railhead.contract import ClusterContract, MadeWith
-from railhead.platform.aws.facts import lustre_metadata
 
 # What a pool on AWS says that pins no image, and how what it says of a capacity block begins.
 _NEWEST = "the newest"
@@ -182,7 +182,7 @@ def _metadata(was: MadeWith, now: MadeWith) -> tuple[str, str] | None:
     if "metadata.iops" not in now.grows or "capacity_gib" not in was.grows:
         return None
     before, size = was.grows["capacity_gib"], now.grows["capacity_gib"]
-    iops, brings = now.grows["metadata.iops"], lustre_metadata(size)
+    iops, brings = now.grows["metadata.iops"], metadata_iops(size)
     if size <= before:
         return None
     if iops < brings:
@@ -191,7 +191,7 @@ def _metadata(was: MadeWith, now: MadeWith) -> tuple[str, str] | None:
             "refuses it",
             f"write {brings} or more as metadata.iops in the same edit, or `kind: automatic`",
         )
-    had, then = was.grows.get("metadata.iops", 0), lustre_metadata(before)
+    had, then = was.grows.get("metadata.iops", 0), metadata_iops(before)
     if "metadata" in now.fixed and had > then:
         return (
             f"cannot go to automatic metadata and to {size} GiB at once: FSx is asked for metadata "

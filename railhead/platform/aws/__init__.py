@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from railhead.base.sections import Problem
+from railhead.catalog import fsx
 from railhead.machines import MACHINES
 from railhead.model.cluster import Pool
 from railhead.model.network_policy import Destination
@@ -145,7 +146,7 @@ def _storage(row: LustreFileSystem | ElasticFileSystem, cluster: AwsCluster) -> 
     zone = row.availability_zone
     # FSx goes back to automatic mode where that gives no fewer (FSx user guide,
     # switch-provisioning-mode).
-    metadata, mode = facts.lustre_metadata(row.capacity_gib), {"metadata": "automatic"}
+    metadata, mode = fsx.metadata_iops(row.capacity_gib), {"metadata": "automatic"}
     if isinstance(row.metadata, ProvisionedMetadata):
         # Said of automatic mode alone, which is compared with nothing: it changes in place.
         metadata, mode = row.metadata.iops, {}

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from railhead.base import quantity
 from railhead.base.errors import choices
 from railhead.base.sections import Problem, each, knowing, taken, told, told_each, twice
+from railhead.catalog import fsx
 from railhead.machines import MACHINES
 from railhead.machines.machine import Machine
 from railhead.model.gpu import GpuOperatorConfig
@@ -208,7 +209,7 @@ def _lustre_metadata(cluster: AwsCluster) -> Iterator[Problem]:
     growth; the FSx API's own text names no least value of a size).
     """
     for path, row in _lustres(cluster):
-        included = aws.lustre_metadata(row.capacity_gib)
+        included = fsx.metadata_iops(row.capacity_gib)
         if isinstance(row.metadata, ProvisionedMetadata) and row.metadata.iops < included:
             yield (
                 f"{path}.metadata.iops",
@@ -843,9 +844,9 @@ def _capacity(path: str, row: LustreFileSystem) -> Iterator[Problem]:
 def _metadata(path: str, row: LustreFileSystem) -> Iterator[Problem]:
     if not isinstance(row.metadata, ProvisionedMetadata):
         return
-    iops, step, most = row.metadata.iops, aws.LUSTRE_METADATA_STEP, aws.LUSTRE_METADATA_MOST
-    if iops not in aws.LUSTRE_METADATA_IOPS and (iops > most or iops % step):
-        allowed = ", ".join(map(str, aws.LUSTRE_METADATA_IOPS))
+    iops, step, most = row.metadata.iops, fsx.METADATA_STEP, fsx.METADATA_MOST
+    if iops not in fsx.METADATA_IOPS and (iops > most or iops % step):
+        allowed = ", ".join(map(str, fsx.METADATA_IOPS))
         yield (
             f"{path}.metadata.iops",
             f"{iops} is not allowed; allowed: {allowed}, or a multiple of {step} up to {most}",

@@ -172,14 +172,6 @@ LUSTRE_STEP_GIB = 2400
 LUSTRE_EFA_STEP_GIB: Mapping[int, int] = MappingProxyType(
     {125: 38400, 250: 19200, 500: 9600, 1000: 4800}
 )
-# FSx API reference, CreateFileSystemLustreMetadataConfiguration: these, or multiples of 12000.
-LUSTRE_METADATA_IOPS = (1500, 3000, 6000, 12000)
-LUSTRE_METADATA_STEP = 12000
-LUSTRE_METADATA_MOST = 192000
-# FSx user guide, performance: (GiB from which on, metadata IOPS that the size brings by itself);
-# from `LUSTRE_METADATA_LARGE` GiB on a step for each 24000.
-LUSTRE_METADATA_INCLUDED = ((12000, 12000), (4800, 6000), (2400, 3000), (0, 1500))
-LUSTRE_METADATA_LARGE, LUSTRE_METADATA_STEP_GIB = 48000, 24000
 # FSx user guide, using-fsx-lustre (deployment type availability): regions without Persistent 2;
 # regions and Local Zones that have it with 125 and 250 MB/s for each TiB alone, and without EFA.
 LUSTRE_NOWHERE = frozenset(
@@ -361,18 +353,6 @@ def is_local_zone(zone: str) -> bool:
     (True, False)
     """
     return re.search(r"-\d-[a-z]{3}-\d[a-z]$", zone) is not None
-
-
-def lustre_metadata(gib: int) -> int:
-    """Return the metadata IOPS that a Lustre file system of a size has in automatic mode.
-
-    >>> lustre_metadata(1200), lustre_metadata(38400), lustre_metadata(57600)
-    (1500, 12000, 24000)
-    """
-    if gib >= LUSTRE_METADATA_LARGE:
-        steps = gib // LUSTRE_METADATA_STEP_GIB
-        return min(steps * LUSTRE_METADATA_STEP, LUSTRE_METADATA_MOST)
-    return next(iops for least, iops in LUSTRE_METADATA_INCLUDED if gib >= least)
 
 
 #: What ECR pulls each registry's images from (ECR API reference, CreatePullThroughCacheRule), and
