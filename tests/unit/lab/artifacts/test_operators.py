@@ -17,7 +17,7 @@ def test_each_lock_has_its_program_as_a_tool(operator: Operator) -> None:
 
 
 def test_kuberay_is_the_one_that_kueue_is_built_with() -> None:
-    """Another release would have other kinds than those that Kueue admits."""
+    """A different release would have other kinds than those that Kueue admits."""
     operator = OPERATORS["kuberay-operator"]
     required = [
         re.findall(rf"{operator.module} (v\S+)", (lock / "go.mod").read_text())
