@@ -9,7 +9,7 @@ from typing import Any
 from railhead.base.quantity import parse
 from railhead.review.commands import commands
 from railhead.review.compare import Change
-from railhead.review.judged import Judged
+from railhead.review.judged import Judged, quoted
 from railhead.review.objects import WORKLOADS, Rule
 from railhead.review.rows import several, short
 
@@ -107,8 +107,7 @@ def ran(change: Change, *, code: bool, **_: Any) -> Iterator[Judged]:
     """Yield commands of added pods that delete or open something."""
     if code and change.kind == "added":
         for _index, line, row in commands(list(_lines(_mappings(change.now.get("spec"))))):
-            words = line[:120].replace("`", "'")
-            text = f"runs `{words}`: {row.does}"
+            text = f"runs {quoted(line, 120)}: {row.does}"
             yield Judged(row.level, row.loss, text, "nobody, until it has run")
 
 

@@ -25,6 +25,12 @@ def few(texts: Sequence[str], count: int, between: str = ", ") -> str:
     return between.join(texts[:count]) + (f" and {more} more" if more > 0 else "")
 
 
+def quoted(text: str, most: int) -> str:
+    """Return the beginning of a text as code in Markdown, whose own backticks would end it."""
+    inner = text[:most].replace("`", "'")
+    return f"`{inner}`"
+
+
 def unjudged(unknown: Sequence[str]) -> Judged:
     """Return the verdict on parts that are not known before the update."""
     text = f"could not be judged: not known before the update: {few(unknown, 4)}"

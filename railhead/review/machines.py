@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from railhead.base.data import load
 from railhead.review.judged import Judged
 from railhead.review.model import Finding, Level, Loss, Place
 from railhead.review.reading import mapping
@@ -33,7 +32,6 @@ class _Fact:
 
 
 _NICS, _RATE = "NICs of the fabric", "Gbit/s of the fabric"
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _WAITS = "gangs are admitted to nodes that have less, and never start"
 _IDLE = "quotas leave out what nodes have: it stays idle"
 _FACTS: Mapping[str, _Fact] = {
@@ -151,15 +149,11 @@ def _known(machine: str, key: str, base: Path) -> tuple[Any, Any]:
     if not field:
         return None, None
     for path in sorted((base / _TRUTH).glob("*.yaml")):
-        row = next((r for r in _truths(path) if r.get("machine") == machine), None)
+        rows = load(path).get("machines") or ()
+        row = next((r for r in rows if r.get("machine") == machine), None)
         if row is not None and row.get(field):
             return row[field], row.get("source")
     return None, None
-
-
-def _truths(path: Path) -> list[Mapping[str, Any]]:
-    content = yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)  # noqa: S506, a safe one
-    return list(content.get("machines") or ())
 
 
 def _finding(source: Sources, name: str, machine: str, result: Judged) -> Finding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import yaml
@@ -18,6 +18,12 @@ def tree(text: str) -> ast.Module | None:
         return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+def nodes(text: str | None) -> Iterator[ast.AST]:
+    """Yield every node of a Python file's syntax tree; none if it has none."""
+    parsed = tree(text or "")
+    return iter(()) if parsed is None else ast.walk(parsed)
 
 
 def mapping(text: str | None) -> Mapping[Any, Any] | None:

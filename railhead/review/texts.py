@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from railhead.review.judged import quoted
 from railhead.review.model import Finding, Level, Place
-from railhead.review.reading import mapping, tree
+from railhead.review.reading import mapping, nodes
 from railhead.review.sources import Hunk, Sources
 
 # Forms that their issuers document, and PEM's header (RFC 7468).
@@ -174,7 +175,7 @@ def statements(source: Sources) -> Iterator[Finding]:
             what = "differs"
             if "Condition" in keys[0] - keys[1] and not _words(was) <= added:
                 level, what = "refuse", "holds without the condition that it had"
-            text = " ".join((was or now).split())[:160].replace("`", "'")
+            text = " ".join((was or now).split())
             yield _statement(name, hunk, level, f"{what}{_allowed(source, name, hunk)}", text)
 
 
@@ -189,10 +190,9 @@ class _Written:
 
 def _written(text: str | None) -> list[_Written]:
     """Return the statements of rights of a program."""
-    nodes = ast.walk(tree(text or "") or ast.Module([], []))
     return [
         _Written(node.lineno, node.end_lineno or node.lineno, _dumped(node))
-        for node in nodes
+        for node in nodes(text)
         if isinstance(node, ast.Dict)
         and any(isinstance(key, ast.Constant) and key.value in _KEYS for key in node.keys)
     ]
@@ -232,7 +232,7 @@ def _statement(name: str, hunk: Hunk, level: Level, what: str, text: str) -> Fin
         level=level,
         loss="rights",
         subject=f"{name}: a statement of rights",
-        what=f"{what}: `{text}`",
+        what=f"{what}: {quoted(text, 160)}",
         who="nobody, until someone uses it",
         place=Place(file=name, line=hunk.line),
     )

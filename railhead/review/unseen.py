@@ -7,9 +7,10 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
+from railhead.review.judged import quoted
 from railhead.review.judges import differs
 from railhead.review.model import Finding, Place
-from railhead.review.reading import tree
+from railhead.review.reading import nodes
 from railhead.review.sources import Hunk, Sources
 
 _ASIDE = ("tests/", "docs/", "examples/", "benchmarks/")
@@ -31,13 +32,13 @@ def unseen(source: Sources, names: Sequence[str], shown: Collection[str]) -> Ite
         if gone and differs(source, name):
             hunk = _with(source.hunks(name), gone)
             lines = [line.strip() for line in (hunk.before if hunk else ()) if line.strip()]
-            text = " / ".join(lines)[:160].replace("`", "'")
+            text = quoted(" / ".join(lines), 160)
             yield Finding(
                 rule="code-unseen",
                 level="ask",
                 loss="jobs",
                 subject=name,
-                what=f"differs (`{text}`), and no change of a stack here was traced to it",
+                what=f"differs ({text}), and no change of a stack here was traced to it",
                 who="a stack that has the setting, or what a cloud answers",
                 place=Place(file=name, line=hunk.line) if hunk else None,
             )
@@ -62,14 +63,14 @@ def _renamed(was: Sequence[str], now: Sequence[str]) -> set[str]:
 
 def _uses(texts: Sequence[str]) -> Counter[str]:
     """Return how often programs say each name."""
-    nodes = [node for text in texts for node in ast.walk(tree(text) or ast.Module([], []))]
-    words = [getattr(node, key, None) for node in nodes for key in ("name", "arg", "attr", "id")]
+    every = [node for text in texts for node in nodes(text)]
+    words = [getattr(node, key, None) for node in every for key in ("name", "arg", "attr", "id")]
     return Counter(word for word in words if isinstance(word, str))
 
 
 def _defined(text: str) -> Iterator[str]:
     """Yield the names of a program's functions and parameters, and of its classes' attributes."""
-    for node in ast.walk(tree(text) or ast.Module([], [])):
+    for node in nodes(text):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name
         elif isinstance(node, ast.arg):
@@ -83,17 +84,17 @@ def _defined(text: str) -> Iterator[str]:
 
 def _words(text: str) -> set[str]:
     """Return the values, options and attributes of a program, without its words for people."""
-    nodes = list(ast.walk(tree(text) or ast.Module([], [])))
-    waits = [node for node in nodes if isinstance(node, ast.Call) and _is_wait(node)]
+    every = list(nodes(text))
+    waits = [node for node in every if isinstance(node, ast.Call) and _is_wait(node)]
     aside = {id(part) for node in waits for part in ast.walk(node)}
-    aside |= {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    aside |= {id(node.value) for node in every if isinstance(node, ast.Expr)}
     values = {
         repr(node.value)
-        for node in nodes
+        for node in every
         if isinstance(node, ast.Constant) and id(node) not in aside and not _is_prose(node.value)
     }
-    options = {str(n.arg) for n in nodes if isinstance(n, ast.keyword) and id(n) not in aside}
-    return values | options | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    options = {str(n.arg) for n in every if isinstance(n, ast.keyword) and id(n) not in aside}
+    return values | options | {node.attr for node in every if isinstance(node, ast.Attribute)}
 
 
 def _is_wait(node: ast.Call) -> bool:

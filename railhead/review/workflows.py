@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from railhead.review.commands import commands
-from railhead.review.judged import few
+from railhead.review.judged import few, quoted
 from railhead.review.model import Finding, Level, Loss, Place
 from railhead.review.reading import mapping
 from railhead.review.rows import flat, parts, told
@@ -47,8 +47,7 @@ def scripts(source: Sources) -> Iterator[Finding]:
         lines = text.splitlines()
         for index, line, row in commands(lines):
             if line not in known:
-                words = line[:120].replace("`", "'")
-                says = f"runs `{words}`{when}: {row.does}"
+                says = f"runs {quoted(line, 120)}{when}: {row.does}"
                 at = next((n for n in _numbers(lines, index) if n in new), index + 1)
                 place = Place(file=name, line=at)
                 yield _finding("pipeline-command", row.level, row.loss, says, place)

@@ -192,6 +192,14 @@ def _side(file: Path, expression: str, frame: str = "") -> Side:
     return Side(file=file, plan=plan, cluster={"pools": []})
 
 
+def _commit_stack_and_code(repository: Path) -> None:
+    for name, text in ((FILE, "a: 1\n"), ("components/a.py", "A = 1\n")):
+        (repository / name).parent.mkdir(exist_ok=True)
+        (repository / name).write_text(text)
+    git_in(repository, "add", ".")
+    git_in(repository, "commit", "-q", "-m", "b")
+
+
 @pytest.mark.parametrize(
     ("by_head", "told"),
     [("pool in ['a', 'b']", []), ("pool in ['a', 'b'] || mine", ["refuse"])],
@@ -200,11 +208,7 @@ def test_code_beside_a_stacks_file_is_judged_as_code(
     by_head: str, told: list[str], repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A guard that code weakened was taken for one that follows from the stack's file."""
-    for name, text in ((FILE, "a: 1\n"), ("components/a.py", "A = 1\n")):
-        (repository / name).parent.mkdir(exist_ok=True)
-        (repository / name).write_text(text)
-    git_in(repository, "add", ".")
-    git_in(repository, "commit", "-q", "-m", "b")
+    _commit_stack_and_code(repository)
     (repository / FILE).write_text("a: 2\n")
     (repository / "components/a.py").write_text("A = 2\n")
     source = laid(repository)
@@ -227,11 +231,7 @@ def test_code_beside_a_stacks_file_is_judged_as_code(
 def test_guessed_place_shows_nothing_of_its_file(
     frame: str, asked: list[str], repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, text in ((FILE, "a: 1\n"), ("components/a.py", "A = 1\n")):
-        (repository / name).parent.mkdir(exist_ok=True)
-        (repository / name).write_text(text)
-    git_in(repository, "add", ".")
-    git_in(repository, "commit", "-q", "-m", "b")
+    _commit_stack_and_code(repository)
     (repository / "components/a.py").write_text("A = 2\n")
     source = laid(repository)
 
