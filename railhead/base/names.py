@@ -44,6 +44,8 @@ SLICE_SIZE = "kueue.x-k8s.io/podset-slice-size"
 # Two pod sets of this name are placed within one domain, one of them of a single pod; without ranks
 # within it, so it is for required levels alone (pkg/cache/scheduler/tas_flavor_snapshot.go).
 GROUPED_TOPOLOGY = "kueue.x-k8s.io/podset-group-name"
+# Where a stack asks for it, Kueue ends pods with this annotation on a node that does not answer.
+ENDED_WHEN_LOST = "kueue.x-k8s.io/safe-to-forcefully-delete"
 # Kueue adds it to every pod of a workload that it admitted.
 PODSET_LABEL = "kueue.x-k8s.io/podset"
 # On the pods of a runtime's jobs where their scheduler marks none of them by itself.

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
+from railhead.base.names import ENDED_WHEN_LOST
+
 
 def mirrored(reference: str, mirrors: Mapping[str, str]) -> str:
     """Return where an image, or a prefix of it, is pulled from; ``mirrors`` is host -> prefix.
@@ -1011,7 +1013,7 @@ def _lost_pods(tag: str) -> LostPods:
     """Return Kueue's way at a tag; 0.16.6 and newer also end a pod whose node is lost later."""
     return LostPods(
         gate="FailureRecoveryPolicy",
-        annotation="kueue.x-k8s.io/safe-to-forcefully-delete",
+        annotation=ENDED_WHEN_LOST,
         seconds=60,
         source=f"kubernetes-sigs/kueue tag {tag}, pkg/controller/failurerecovery/"
         "pod_termination_controller.go, pkg/controller/constants/constants.go and "

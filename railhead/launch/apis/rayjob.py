@@ -10,6 +10,7 @@ import shlex
 from typing import Any
 
 from railhead.base.names import (
+    ENDED_WHEN_LOST,
     PREFERRED_TOPOLOGY,
     REQUIRED_TOPOLOGY,
     SLICE_TOPOLOGY,
@@ -87,11 +88,15 @@ def _submitter(template: Object, container: Object) -> Object:
     In full, for Kueue writes where it may run, and the label by which network policies know a
     job's pods, into a template alone (v0.16.2, pkg/controller/jobs/rayjob, RunWithPodSetsInfo).
     """
-    metadata: Object = {"labels": template["metadata"]["labels"]}
+    own = template["metadata"].get("annotations", {})
+    annotations = {k: v for k, v in own.items() if k == ENDED_WHEN_LOST}
     placed = {REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY, SLICE_TOPOLOGY, UNCONSTRAINED_TOPOLOGY}
-    if placed & set(template["metadata"].get("annotations", {})):
+    if placed & set(own):
         # A flavor with a topology may take no pods that ask for none.
-        metadata["annotations"] = {UNCONSTRAINED_TOPOLOGY: "true"}
+        annotations[UNCONSTRAINED_TOPOLOGY] = "true"
+    metadata: Object = {"labels": template["metadata"]["labels"]}
+    if annotations:
+        metadata["annotations"] = annotations
     shared: dict[str, Any] = {k: v for k, v in template["spec"].items() if k in _SHARED}
     # KubeRay's own (common/job.go, GetDefaultSubmitterContainer).
     resources = {
