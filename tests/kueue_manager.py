@@ -9,8 +9,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-import os
-import signal
 import subprocess
 import time
 import urllib.request
@@ -26,7 +24,7 @@ from railhead.catalog.versions import LAB
 from railhead.twin.plane import free_port
 from tests.api_server import CHARTS, Server, lab_definitions
 from tests.crds import bare, job_definitions
-from tests.engine.controlplane import locate
+from tests.engine.controlplane import locate, running
 
 NAMESPACE = "kueue-system"
 _SERVICE = "kueue-webhook-service"
@@ -98,22 +96,11 @@ def kueue(
     config = folder / "kueue.yaml"
     config.write_text(yaml.safe_dump(process_settings))
     kubeconfig = as_controller(server, folder, NAMESPACE, "kueue-controller-manager")
-    with (folder / "kueue.log").open("wb") as log:
-        process = subprocess.Popen(
-            [str(program), f"--config={config}", f"--kubeconfig={kubeconfig}"],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-    try:
+    words = [str(program), f"--config={config}", f"--kubeconfig={kubeconfig}"]
+    with running(words, folder / "kueue.log") as process:
         _mount(server, certificates, process, folder)
         eventually(lambda: _answers(f"http://127.0.0.1:{health}/readyz", process, folder))
         yield
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 def _rendered(

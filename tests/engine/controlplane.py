@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -41,6 +41,28 @@ def client_of(kubeconfig: str) -> KubeClient:
     """Return a client for a kubeconfig, given as text or as a path."""
     settings = ClientSettings(kubeconfig=kubeconfig)
     return KubeClient(load_kubeconfig(settings), settings)
+
+
+@contextlib.contextmanager
+def running(
+    words: Sequence[str], log: Path, settings: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a controller as a process, until the context ends; ``settings`` are variables of it."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            words,
+            env=os.environ | dict(settings or {}),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 class _EndedError(Exception):

@@ -7,11 +7,8 @@ would say of the pods this test says; no Ray runs in them.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import shlex
-import signal
-import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +23,7 @@ from railhead.launch.apis import apis
 from tests.api_server import Server
 from tests.components.recording import fake_lab, run_program
 from tests.crds import bare
+from tests.engine.controlplane import running
 from tests.engine.test_what_is_charged import GPU, NODES, WHERE, cluster, plan, queued
 from tests.kueue_manager import as_controller, eventually
 from tests.wiring import Pod, unmet
@@ -59,21 +57,8 @@ def kuberay(server: Server, folder: Path) -> Iterator[None]:
     kubeconfig = as_controller(server, folder, SYSTEM, "kuberay-operator")
     words = [str(program), "--enable-leader-election=false"]
     words += ["--metrics-addr=0", "--health-probe-bind-address=0"]
-    with (folder / "kuberay.log").open("wb") as log:
-        process = subprocess.Popen(
-            words,
-            env=os.environ | {"KUBECONFIG": str(kubeconfig)},
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-    try:
+    with running(words, folder / "kuberay.log", {"KUBECONFIG": str(kubeconfig)}):
         yield
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 def pods(server: Server, selector: str) -> list[Body]:

@@ -8,9 +8,6 @@ with kubelets it is tests/lab/test_volcano.py.
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -31,7 +28,7 @@ from railhead.twin.plane import free_port
 from tests import crds
 from tests.api_server import Server
 from tests.components.recording import lab_cluster
-from tests.engine.controlplane import ControlPlane
+from tests.engine.controlplane import ControlPlane, running
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.volcano]
 
@@ -89,21 +86,8 @@ def started(name: str, folder: Path, *arguments: str) -> Iterator[None]:
     if not program.is_file():
         pytest.skip("not built here; run `make volcano`")
     settings = {"HELM_RELEASE_NAME": "volcano", "KUBE_POD_NAMESPACE": SYSTEM}
-    with (folder / f"{name}.log").open("wb") as log:
-        process = subprocess.Popen(
-            [str(program), *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            env=os.environ | settings,
-            start_new_session=True,
-        )
-    try:
+    with running([str(program), *arguments], folder / f"{name}.log", settings):
         yield
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 def node(name: str, rack: str) -> dict[str, Any]:
