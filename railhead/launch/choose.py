@@ -213,6 +213,30 @@ def grouped(level: str, roles: bool) -> dict[str, str]:
     return {REQUIRED_TOPOLOGY: level} | group
 
 
+def of_leader(annotations: dict[str, str], api: str) -> None:
+    """Keep a job's first pod, a pod set of its own, with the others; changes the annotations.
+
+    Args:
+        annotations: of both pod sets.
+        api: the kind of job, as `--api` names it.
+
+    Raises:
+        InputError: they ask for slices. Kueue admits none that is larger than a pod set, nor one of
+            two pod sets (v0.16.2 to v0.18.4, pkg/controller/jobframework/tas_validation.go,
+            ValidateSliceSizeAnnotationUpperBound and ValidateTASPodSetRequest).
+    """
+    if SLICE_TOPOLOGY in annotations:
+        level = annotations[SLICE_TOPOLOGY].rpartition("/")[2]
+        raise InputError(
+            f"topology: {annotations[SLICE_SIZE]} in {level} is not possible with --api {api}: "
+            "Kueue takes its first pod by itself, and a pod alone is no such group",
+            remedy=f"name a level, such as `topology: {level}`, or have the job written as a kind "
+            "whose pods are all alike: leave --api out, or --api jobset",
+        )
+    if REQUIRED_TOPOLOGY in annotations:
+        annotations |= grouped(annotations[REQUIRED_TOPOLOGY], roles=True)
+
+
 def sliced(job: JobFile, size: int, level: str, roles: bool) -> dict[str, str]:
     """Return the annotations that keep each ``size`` nodes, by rank, within one value of ``level``.
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from railhead.base.names import REQUIRED_TOPOLOGY
 from railhead.launch.apis.base import Api, Object
-from railhead.launch.choose import grouped
+from railhead.launch.choose import of_leader
 from railhead.launch.plan import Plan
 
 GROUP_VERSION = "kubeflow.org/v1"
@@ -48,10 +47,8 @@ class OperatorJob(Api):
         name, number = self.port
         container["ports"] = [{"name": name, "containerPort": number}]
         template["spec"].pop("restartPolicy", None)
-        annotations = template["metadata"].get("annotations", {})
-        if REQUIRED_TOPOLOGY in annotations:
-            two = len(self.roles(plan)) > 1
-            annotations |= grouped(annotations[REQUIRED_TOPOLOGY], two)
+        if len(self.roles(plan)) > 1:
+            of_leader(template["metadata"].get("annotations", {}), self.name)
         return {
             "runPolicy": {"backoffLimit": 0, "cleanPodPolicy": "Running"},
             self.replicas: {

@@ -18,7 +18,7 @@ from railhead.base.names import (
 )
 from railhead.framework.base import program_of
 from railhead.launch.apis.base import Api, Object
-from railhead.launch.choose import grouped
+from railhead.launch.choose import of_leader
 from railhead.launch.plan import Plan
 from railhead.launch.render import literal
 
@@ -60,9 +60,8 @@ class RayJob(Api):
         (container,) = (c for c in template["spec"]["containers"] if c["name"] == plan.container)
         del container["command"]
         container.pop("args", None)
-        annotations = template["metadata"].get("annotations", {})
-        if REQUIRED_TOPOLOGY in annotations:
-            annotations |= grouped(annotations[REQUIRED_TOPOLOGY], plan.nodes > 1)
+        if plan.nodes > 1:
+            of_leader(template["metadata"].get("annotations", {}), self.name)
         group = {"rayStartParams": _START, "template": template}
         workers = plan.nodes - 1
         size = {"replicas": workers, "minReplicas": workers, "maxReplicas": workers}

@@ -151,6 +151,23 @@ def test_a_ray_job_of_one_node_has_a_head_alone() -> None:
     assert "workerGroupSpecs" not in body["spec"]["rayClusterSpec"]
 
 
+def test_slices_are_refused_where_the_first_pod_is_apart() -> None:
+    """Kueue admits no slice larger than a pod set (tas_validation.go)."""
+    for name, framework in RUNS.items():
+        if framework == "mpi":
+            continue
+        several = told(
+            partial(apis()[name].objects, plan(framework, 4, more={"topology": "2 in rack"}))
+        )
+        lone = told(
+            partial(apis()[name].objects, plan(framework, 1, more={"topology": "1 in rack"}))
+        )
+        assert not lone, name
+        assert several.startswith("topology: 2 in rack is not possible") == (
+            name in ("pytorchjob", "rayjob")
+        ), name
+
+
 def test_kinds_of_job() -> None:
     made = json.loads(json.dumps(sent()))
     names = {
