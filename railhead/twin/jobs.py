@@ -14,6 +14,7 @@ from railhead.contract import ClusterContract, NodePool, Queue, Runtime
 from railhead.framework import FRAMEWORKS
 from railhead.kube.errors import ApiError
 from railhead.lab.engine.provider.client import KubeClient
+from railhead.twin import addresses
 from railhead.twin.plane import ENDS
 from railhead.twin.steps import FailedError
 from railhead.twin.twin import Twin
@@ -239,10 +240,10 @@ def _blocks(twin: Twin) -> dict[str, dict[str, int]]:
     """Return pool of addresses -> node -> how many it has."""
     return {
         pool["metadata"]["name"]: {
-            row["nodeName"]: int(pool["spec"]["perNodeBlockSize"])
+            row["nodeName"]: addresses.room(pool["spec"], row["startIP"], row["endIP"])
             for row in (pool.get("status") or {}).get("allocations") or ()
         }
-        for pool in twin.world.list("nv-ipam.nvidia.com/v1alpha1", "IPPool")
+        for pool in twin.world.list(addresses.API, "IPPool")
     }
 
 

@@ -6,7 +6,6 @@ player does on a node only what its pod there would do.
 
 from __future__ import annotations
 
-import ipaddress
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -15,7 +14,8 @@ import yaml
 
 from railhead.gate.expectation import Expectation
 from railhead.gate.state import ANNOTATION, FAILED, LABEL, READY
-from railhead.twin import gke
+from railhead.twin import addresses, gke
+from railhead.twin.addresses import OPERATOR_SPACE
 from railhead.twin.truth import Node
 from railhead.twin.world import (
     PLAYER,
@@ -31,11 +31,9 @@ from railhead.twin.world import (
 NFD = "feature.node.kubernetes.io"
 WAIT = "network.nvidia.com/operator.mofed.wait"
 _GPU_PARTS = ("driver", "container-toolkit", "device-plugin", "dcgm-exporter")
-_OPERATOR_SPACE = "nvidia-network-operator"
 _SRIOV_API = "sriovnetwork.openshift.io/v1"
 _NFD_API = "nfd.k8s-sigs.io/v1alpha1"
 _NICS = "twin.railhead.dev/nics"
-_IPAM_API = "nv-ipam.nvidia.com/v1alpha1"
 _POLICY_API = "mellanox.com/v1alpha1"
 
 
@@ -198,7 +196,7 @@ def _daemons(
         "kind": "DaemonSet",
         "metadata": {
             "name": name,
-            "namespace": _OPERATOR_SPACE,
+            "namespace": OPERATOR_SPACE,
             "ownerReferences": [
                 {
                     "apiVersion": _POLICY_API,
@@ -265,79 +263,6 @@ def matching(selectors: Mapping[str, Any], interfaces: Iterable[str]) -> list[st
     if "15b3" not in (selectors.get("vendors") or ["15b3"]):
         return []
     return [name for name in interfaces if not named or name in named]
-
-
-def nv_ipam(world: World, look: Look) -> None:
-    """Cut a block of each pool for every node that its selector selects."""
-    if not look.of("nv-ipam"):
-        return
-    for pool in world.list(_IPAM_API, "IPPool"):
-        had = {
-            a["nodeName"]: (a["startIP"], a["endIP"])
-            for a in (pool.get("status") or {}).get("allocations") or ()
-        }
-        nodes = [n for n in sorted(look.nodes) if _selects(pool["spec"], look.nodes[n])]
-        blocks = cut(pool["spec"]["subnet"], int(pool["spec"]["perNodeBlockSize"]), nodes, had)
-        if blocks != had:
-            rows = [{"nodeName": n, "startIP": s, "endIP": e} for n, (s, e) in blocks.items()]
-            world.patch(pool, {"status": {"allocations": rows}}, status=True)
-
-
-def cut(
-    subnet: str, size: int, nodes: Iterable[str], had: Mapping[str, tuple[str, str]]
-) -> dict[str, tuple[str, str]]:
-    """Return node -> its first and last address: old blocks that still fit stay, others are cut.
-
-    Args:
-        subnet: the pool's.
-        size: addresses of a block.
-        nodes: the nodes that get one, in the order of their names.
-        had: the blocks that nodes have.
-    """
-    network = ipaddress.ip_network(subnet, strict=False)
-    first = int(network.network_address) + 1
-    last = int(network.broadcast_address) - 1
-    blocks: dict[str, tuple[str, str]] = {}
-    for node in nodes:
-        if node not in had:
-            continue
-        start, end = (int(ipaddress.ip_address(a)) for a in had[node])
-        if (
-            end - start + 1 == size
-            and (start - first) % size == 0
-            and first <= start
-            and end <= last
-        ):
-            blocks[node] = had[node]
-    taken = {start for start, _ in blocks.values()}
-    free = (
-        (str(ipaddress.ip_address(start)), str(ipaddress.ip_address(start + size - 1)))
-        for start in range(first, last - size + 2, size)
-    )
-    for node in nodes:
-        if node in blocks:
-            continue
-        block = next((b for b in free if b[0] not in taken), None)
-        if block is None:
-            break
-        blocks[node] = block
-    return {node: blocks[node] for node in sorted(blocks)}
-
-
-def _selects(spec: Mapping[str, Any], node: Body) -> bool:
-    terms = (spec.get("nodeSelector") or {}).get("nodeSelectorTerms")
-    if not terms:
-        return True
-    labels = node["metadata"].get("labels") or {}
-    return any(
-        all(
-            labels.get(e["key"]) in (e.get("values") or [])
-            if e["operator"] == "In"
-            else (e["key"] in labels) == (e["operator"] == "Exists")
-            for e in term.get("matchExpressions") or ()
-        )
-        for term in terms
-    )
 
 
 def sriov(world: World, look: Look) -> None:
@@ -523,12 +448,14 @@ PLAYERS: tuple[Player, ...] = (
     Player(
         plays="nv-ipam",
         rows=(
+            "metal.nvipam.ippool.namespace",
+            "metal.nvipam.ippool.invalid",
             "metal.nvipam.ippool.order",
             "metal.nvipam.ippool.blocks",
             "metal.nvipam.ippool.dropped",
             "metal.nvipam.ippool.nofree",
         ),
-        turn=nv_ipam,
+        turn=addresses.nv_ipam,
     ),
     Player(
         plays="SR-IOV configuration daemon and device plugin",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from railhead.twin import players
+from railhead.twin import addresses, players
 from railhead.twin.truth import Node
 from railhead.twin.world import PLAYER, SRIOV_DAEMON, SRIOV_PLUGIN, Body, Look, World
 
@@ -240,8 +240,12 @@ def test_no_function_is_offered_without_its_daemon() -> None:
     assert "nvidia.com/rail_0" not in offered(seen)
 
 
+def pool(subnet: str, size: int, **more: Any) -> Body:
+    return {"subnet": subnet, "perNodeBlockSize": size, **more}
+
+
 def test_blocks_are_cut_in_the_order_of_names() -> None:
-    blocks = players.cut("192.168.0.0/24", 25, ["a", "b"], {})
+    blocks = addresses.cut(pool("192.168.0.0/24", 25), ["a", "b"], {})
     assert blocks == {
         "a": ("192.168.0.1", "192.168.0.25"),
         "b": ("192.168.0.26", "192.168.0.50"),
@@ -250,19 +254,71 @@ def test_blocks_are_cut_in_the_order_of_names() -> None:
 
 def test_ten_blocks_of_25_are_in_a_24() -> None:
     names = [f"n{number:02d}" for number in range(12)]
-    assert len(players.cut("192.168.0.0/24", 25, names, {})) == 10
+    assert len(addresses.cut(pool("192.168.0.0/24", 25), names, {})) == 10
 
 
 def test_a_freed_block_goes_to_the_next_node() -> None:
-    before = players.cut("192.168.0.0/24", 25, ["a", "b"], {})
-    after = players.cut("192.168.0.0/24", 25, ["b", "c"], {"b": before["b"]})
+    before = addresses.cut(pool("192.168.0.0/24", 25), ["a", "b"], {})
+    after = addresses.cut(pool("192.168.0.0/24", 25), ["b", "c"], {"b": before["b"]})
     assert after == {"b": before["b"], "c": before["a"]}
 
 
 def test_another_size_cuts_every_block_again() -> None:
-    before = players.cut("192.168.0.0/24", 25, ["a", "b"], {})
-    after = players.cut("192.168.0.0/24", 50, ["a", "b"], before)
+    before = addresses.cut(pool("192.168.0.0/24", 25), ["a", "b"], {})
+    after = addresses.cut(pool("192.168.0.0/24", 50), ["a", "b"], before)
     assert after["b"] != before["b"]
+
+
+def test_blocks_that_are_excluded_are_nobodys() -> None:
+    excluded = [{"startIP": "10.0.0.1", "endIP": "10.0.0.9"}]
+    blocks = addresses.cut(pool("10.0.0.0/24", 8, exclusions=excluded), ["a"], {})
+    assert blocks == {"a": ("10.0.0.9", "10.0.0.16")}
+    spec = pool("10.0.0.0/24", 8, exclusions=excluded, gateway="10.0.0.10")
+    assert addresses.room(spec, "10.0.0.9", "10.0.0.16") == 6
+
+
+def test_the_gateway_is_nobodys_where_blocks_are_single() -> None:
+    blocks = addresses.cut(pool("10.0.0.0/24", 1, gateway="10.0.0.1"), ["a"], {})
+    assert blocks == {"a": ("10.0.0.2", "10.0.0.2")}
+
+
+RIGHT = {"gateway": "10.0.0.1", "routes": [{"dst": "10.0.0.0/8"}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "namespace", "taken"),
+    [
+        (pool("10.0.0.0/24", 16, **RIGHT), addresses.OPERATOR_SPACE, True),
+        (pool("10.0.0.0/24", 16), "training", False),
+        (pool("10.0.0.0/24", 255), addresses.OPERATOR_SPACE, False),
+        (pool("10.0.0.0/24", 0), addresses.OPERATOR_SPACE, False),
+        (pool("10.0.0.0/24", 16, gateway="10.0.1.1"), addresses.OPERATOR_SPACE, False),
+        (pool("10.0.0.0/24", 16, routes=RIGHT["routes"]), addresses.OPERATOR_SPACE, False),
+        (
+            pool("10.0.0.0/24", 16, exclusions=[{"startIP": "10.0.1.1", "endIP": "10.0.1.9"}]),
+            addresses.OPERATOR_SPACE,
+            False,
+        ),
+        (
+            pool("10.0.0.0/24", 16, nodeSelector={"nodeSelectorTerms": [{}]}),
+            addresses.OPERATOR_SPACE,
+            False,
+        ),
+    ],
+)
+def test_pools_that_nv_ipam_takes(spec: Body, namespace: str, taken: bool) -> None:
+    world = Recorded(IPPool=[{"metadata": {"name": "p", "namespace": namespace}, "spec": spec}])
+    addresses.nv_ipam(world, look(pod("nv-ipam")))
+    assert bool(world.patched) == taken
+
+
+def test_a_pool_that_is_no_longer_valid_loses_its_blocks() -> None:
+    had = {"allocations": [{"nodeName": "n", "startIP": "10.0.0.1", "endIP": "10.0.0.16"}]}
+    spec = pool("10.0.0.0/24", 16, gateway="10.0.1.1")
+    metadata = {"name": "p", "namespace": addresses.OPERATOR_SPACE}
+    world = Recorded(IPPool=[{"metadata": metadata, "spec": spec, "status": had}])
+    addresses.nv_ipam(world, look(pod("nv-ipam")))
+    assert world.patched == [("p", {"status": {"allocations": []}})]
 
 
 def test_only_one_policy_is_served() -> None:
