@@ -49,6 +49,7 @@ def standing(cluster: Cluster) -> Iterator[Node]:
                 allocatable={**machine.allocatable, **_room(pool)},
                 gpus=MACHINES[pool.instance_type].gpus,
                 interfaces=interfaces(cluster),
+                link="infiniband" if cluster.fabric.kind == "infiniband" else "ether",
                 host=worker.host | _host(cluster),
             )
 

@@ -7,7 +7,8 @@ player does on a node only what its pod there would do.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -57,13 +58,10 @@ def nfd(world: World, look: Look) -> None:
 
 
 def _feature(name: str, pod: Body, machine: Node, settings: Mapping[str, Any]) -> Body:
-    """Return a worker's NodeFeature.
-
-    Each device has its class as sysfs has it: 0302, and 0207 for every fabric NIC, which the
-    charts' lists and the network operator's rule take as they take Ethernet's 0200.
-    """
+    """Return a worker's NodeFeature; each device has its class as sysfs has it."""
     devices = [{"class": "0302", "vendor": "10de"}] * machine.gpus
-    devices += [{"class": "0207", "vendor": "15b3", "sriov_totalvfs": "16"}] * len(
+    network = "0207" if machine.link == "infiniband" else "0200"
+    devices += [{"class": network, "vendor": "15b3", "sriov_totalvfs": "16"}] * len(
         machine.interfaces
     )
     fields = settings.get("deviceLabelFields") or ["class", "vendor"]
@@ -246,23 +244,38 @@ def rdma_shared(world: World, look: Look) -> None:
     if not configs:
         return
     plugins = look.ready("rdma-plugin")
-    for entry in json.loads(configs[0]["config"])["configList"]:
+    entries = json.loads(configs[0]["config"])["configList"]
+    runs = shares_are_valid(entries)
+    for entry in entries:
         resource = f"{entry.get('resourcePrefix', 'rdma')}/{entry['resourceName']}"
         for name, node in look.nodes.items():
             machine = world.hardware.get(name)
             if machine is None or not machine.interfaces:
                 continue
-            matches = bool(matching(entry.get("selectors") or {}, machine.interfaces))
-            count = entry["rdmaHcaMax"] if name in plugins and matches else 0
-            world.offer(node, resource, count)
+            wanted = entry.get("selectors") or {"ifNames": entry.get("devices")}
+            matches = runs and name in plugins and matching(wanted, machine)
+            world.offer(node, resource, entry["rdmaHcaMax"] if matches else 0)
 
 
-def matching(selectors: Mapping[str, Any], interfaces: Iterable[str]) -> list[str]:
-    """Return the NICs that a plugin's selectors match; all of them are Mellanox's."""
-    named = selectors.get("ifNames") or []
-    if "15b3" not in (selectors.get("vendors") or ["15b3"]):
+def shares_are_valid(entries: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether the plugin takes its configuration; else it ends on every node."""
+    names = [entry["resourceName"] for entry in entries]
+    return (
+        bool(names)
+        and len(set(names)) == len(names)
+        and all(re.fullmatch(r"[a-zA-Z0-9_]+", name) for name in names)
+        and all(int(entry["rdmaHcaMax"]) >= 0 for entry in entries)
+        and all(bool(e.get("selectors")) != bool(e.get("devices")) for e in entries)
+    )
+
+
+def matching(selectors: Mapping[str, Any], machine: Node) -> list[str]:
+    """Return the NICs that a plugin's selectors match, by both plugins' names of selectors."""
+    own = {"vendors": "15b3", "drivers": "mlx5_core", "linkTypes": machine.link}
+    if any(value not in (selectors.get(key) or [value]) for key, value in own.items()):
         return []
-    return [name for name in interfaces if not named or name in named]
+    named = selectors.get("ifNames") or selectors.get("pfNames") or machine.interfaces
+    return [nic for nic in machine.interfaces if nic in {n.partition("#")[0] for n in named}]
 
 
 def sriov(world: World, look: Look) -> None:
@@ -287,12 +300,8 @@ def sriov(world: World, look: Look) -> None:
             world.label(look.nodes[name], {_NICS: str(len(functions))})
         entries = json.loads((config.get("data") or {}).get(name, "{}")).get("resourceList") or ()
         for entry in entries:
-            selectors = entry.get("selectors") or {}
-            named = [pf.partition("#")[0] for pf in selectors.get("pfNames") or functions]
-            chosen = [pf for pf in functions if pf in named]
-            if "15b3" not in (selectors.get("vendors") or ["15b3"]):
-                chosen = []
-            count = sum(functions[pf] for pf in chosen) if name in plugins else 0
+            chosen = matching(entry.get("selectors") or {}, machine)
+            count = sum(functions.get(pf, 0) for pf in chosen) if name in plugins else 0
             prefix = _argument(next(iter(plugins.values())), "--resource-prefix")
             offers.setdefault(name, {})[f"{prefix}/{entry['resourceName']}"] = count
     for name, node in look.nodes.items():
@@ -317,6 +326,7 @@ def _functions(world: World, state: Body, machine: Node) -> dict[str, int]:
                 "pciAddress": f"0000:{number + 16:02x}:00.0",
                 "driver": "mlx5_core",
                 "vendor": "15b3",
+                "linkType": "IB" if machine.link == "infiniband" else "ETH",
                 "deviceID": "1021",
                 "totalvfs": 16,
                 "numVfs": count,
@@ -442,7 +452,7 @@ PLAYERS: tuple[Player, ...] = (
     ),
     Player(
         plays="RDMA shared device plugin",
-        rows=("metal.rdmashared.count", "metal.rdmashared.selectors"),
+        rows=("metal.rdmashared.count", "metal.rdmashared.config", "metal.rdmashared.selectors"),
         turn=rdma_shared,
     ),
     Player(

@@ -184,6 +184,7 @@ class Node:
         gpus: GPUs in it.
         efa: EFA interfaces that are attached to it.
         interfaces: names of its fabric NICs.
+        link: what they speak, as plugins name it: ``ether`` or ``infiniband``.
         nics: VPC and subnet of each of its further interfaces.
         host: what its image has (:class:`PlatformRow`).
     """
@@ -196,6 +197,7 @@ class Node:
     gpus: int = 0
     efa: int = 0
     interfaces: tuple[str, ...] = ()
+    link: str = "ether"
     nics: tuple[tuple[str, str], ...] = ()
     host: frozenset[str] = field(default_factory=frozenset)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -21,6 +22,7 @@ GPU = Node(
     gpus=8,
     efa=32,
     interfaces=("ib0", "ib1"),
+    link="infiniband",
     host=frozenset({"gpu-driver", "container-toolkit"}),
 )
 
@@ -108,10 +110,11 @@ def test_efa_is_offered_where_its_plugin_runs() -> None:
     assert not int(offered(without).get("vpc.amazonaws.com/efa", "0"))
 
 
-def found(pci: Mapping[str, Any]) -> Body:
+def found(pci: Mapping[str, Any], machine: Node = GPU) -> Body:
     """Return the spec of the NodeFeature of a worker with these settings."""
     text = yaml.safe_dump({"sources": {"pci": pci}} if pci else None)
-    world = Recorded(ConfigMap=[{"metadata": {"name": "conf"}, "data": {"nfd-worker.conf": text}}])
+    config = {"metadata": {"name": "conf"}, "data": {"nfd-worker.conf": text}}
+    world = Recorded(machine, ConfigMap=[config])
     worker = pod("nfd-worker")
     worker["metadata"] |= {"uid": "u", "ownerReferences": [{"kind": "DaemonSet", "name": "d"}]}
     worker["spec"]["volumes"] = [{"name": "nfd-worker-conf", "configMap": {"name": "conf"}}]
@@ -156,11 +159,44 @@ def test_a_worker_reports_every_device() -> None:
         ({"ifNames": ["eth9"]}, []),
         ({"vendors": ["15b3"]}, ["ib0", "ib1"]),
         ({"vendors": ["8086"]}, []),
+        ({"linkTypes": ["infiniband"]}, ["ib0", "ib1"]),
+        ({"vendors": ["15b3"], "linkTypes": ["ether"]}, []),
+        ({"ifNames": ["ib0"], "drivers": ["vfio-pci"]}, []),
         ({}, ["ib0", "ib1"]),
     ],
 )
 def test_selectors_of_shared_devices(selectors: Mapping[str, Any], matches: list[str]) -> None:
-    assert players.matching(selectors, GPU.interfaces) == matches
+    assert players.matching(selectors, GPU) == matches
+
+
+SHARED = {"resourceName": "a", "rdmaHcaMax": 63, "selectors": {"ifNames": ["ib0"]}}
+
+
+@pytest.mark.parametrize(
+    ("entries", "count"),
+    [
+        ([SHARED], "63"),
+        ([SHARED, SHARED | {"resourceName": "b"}], "63"),
+        ([SHARED, SHARED], None),
+        ([SHARED, SHARED | {"resourceName": "b-c"}], None),
+        ([SHARED | {"devices": ["ib0"]}], None),
+        ([SHARED | {"selectors": {}}], None),
+        ([SHARED | {"selectors": {}, "devices": ["ib1"]}], "63"),
+    ],
+)
+def test_shares_need_a_valid_configuration(entries: list[Body], count: str | None) -> None:
+    spec = {"rdmaSharedDevicePlugin": {"config": json.dumps({"configList": entries})}}
+    seen = look(pod("rdma-plugin"))
+    players.rdma_shared(Recorded(NicClusterPolicy=[{"spec": spec}]), seen)
+    assert offered(seen).get("rdma/a") == count
+
+
+@pytest.mark.parametrize(("link", "number"), [("infiniband", "0207"), ("ether", "0200")])
+def test_a_nic_has_the_class_of_its_link(link: str, number: str) -> None:
+    machine = dataclasses.replace(GPU, link=link)
+    devices = found({}, machine)["features"]["instances"]["pci.device"]["elements"]
+    classes = {d["attributes"]["class"] for d in devices if d["attributes"]["vendor"] == "15b3"}
+    assert classes == {number}
 
 
 def sriov_world(selectors: Mapping[str, Any], asked: int = 1, **status: Any) -> Recorded:
@@ -206,6 +242,8 @@ def test_the_daemon_makes_what_its_state_asks_for_once() -> None:
         ({"pfNames": ["ib0#0-0"]}, "2"),
         ({"pfNames": ["ib1"]}, None),
         ({"pfNames": ["ib0"], "vendors": ["8086"]}, None),
+        ({"pfNames": ["ib0"], "linkTypes": ["infiniband"]}, "2"),
+        ({"pfNames": ["ib0"], "linkTypes": ["ether"]}, None),
         ({}, "2"),
     ],
 )
