@@ -35,6 +35,7 @@ _GPU_PARTS = ("driver", "container-toolkit", "device-plugin", "dcgm-exporter")
 _SRIOV_API = "sriovnetwork.openshift.io/v1"
 _NFD_API = "nfd.k8s-sigs.io/v1alpha1"
 _NICS = "twin.railhead.dev/nics"
+_NFS = "nfs.csi.k8s.io"
 _POLICY_API = "mellanox.com/v1alpha1"
 
 
@@ -358,6 +359,8 @@ def provisioners(world: World, look: Look) -> None:
         driver = storage["provisioner"]
         if driver not in drivers and not driver.startswith("site."):
             continue
+        if driver == _NFS and not nfs_takes(storage.get("parameters") or {}):
+            continue
         metadata = claim["metadata"]
         world.apply(
             {
@@ -383,6 +386,20 @@ def provisioners(world: World, look: Look) -> None:
                 },
             }
         )
+
+
+def nfs_takes(parameters: Mapping[str, str]) -> bool:
+    """Return whether NFS' driver makes volumes of a class with these parameters."""
+    # kubernetes-csi's provisioner adds the names of claim and volume.
+    own = {k.lower(): v for k, v in parameters.items() if not k.startswith("csi.storage.k8s.io/")}
+    paths = f"{own.get('share', '')}/{own.get('subdir', '')}"
+    return (
+        own.keys() <= {"server", "share", "subdir", "ondelete", "mountpermissions"}
+        and bool(own.get("server"))
+        and ".." not in paths.split("/")
+        and own.get("ondelete", "").lower() in ("", "delete", "retain", "archive")
+        and re.fullmatch("[0-7]*", own.get("mountpermissions", "")) is not None
+    )
 
 
 def gate(world: World, look: Look) -> None:

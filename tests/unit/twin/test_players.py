@@ -359,6 +359,43 @@ def test_a_pool_that_is_no_longer_valid_loses_its_blocks() -> None:
     assert world.patched == [("p", {"status": {"allocations": []}})]
 
 
+NFS = {"server": "nas", "share": "/x", "subDir": "a/${pvc.metadata.name}", "onDelete": "retain"}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "bound"),
+    [
+        (NFS | {"mountPermissions": "0777"}, True),
+        (NFS | {"mountPerms": "0777"}, False),
+        (NFS | {"mountPermissions": "rwx"}, False),
+        (NFS | {"onDelete": "keep"}, False),
+        (NFS | {"subDir": "../a"}, False),
+        ({"share": "/x"}, False),
+    ],
+)
+def test_nfs_refuses_parameters_it_does_not_know(
+    parameters: Mapping[str, str], bound: bool
+) -> None:
+    metadata = {"name": "c", "namespace": "ns", "uid": "u"}
+    spec = {
+        "storageClassName": "nfs",
+        "accessModes": ["ReadWriteMany"],
+        "resources": {"requests": {"storage": "1Ti"}},
+    }
+    world = Recorded(
+        StorageClass=[
+            {
+                "metadata": {"name": "nfs"},
+                "provisioner": "nfs.csi.k8s.io",
+                "parameters": dict(parameters),
+            }
+        ],
+        PersistentVolumeClaim=[{"metadata": metadata, "spec": spec}],
+    )
+    players.provisioners(world, look(pod("provisioner", driver="nfs.csi.k8s.io")))
+    assert bool(world.applied) == bound
+
+
 def test_only_one_policy_is_served() -> None:
     policy = {
         "apiVersion": "mellanox.com/v1alpha1",
