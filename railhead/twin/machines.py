@@ -117,6 +117,7 @@ def on_aws(
     taints: Sequence[Taint],
     capacity: str,
     efa: int,
+    image: str,
 ) -> Node:
     """Return a node of an EKS node group.
 
@@ -129,9 +130,11 @@ def on_aws(
         taints: the node group's own.
         capacity: EKS' capacity type.
         efa: EFA interfaces of the launch template.
+        image: EKS' name of the image; one of the launch template's own has what NVIDIA's has.
     """
     rows = truth()
     platform, row = rows.platform("aws.managed-node"), rows.machine("aws", machine)
+    accelerated = "NVIDIA" in image or image == "CUSTOM"
     digest = int(hashlib.sha256(group.encode()).hexdigest()[:4], 16)
     region = zone.rstrip("abcdef")
     name = f"ip-10-{digest // 250 % 250}-{digest % 250}-{number}.{region}.compute.internal"
@@ -155,7 +158,7 @@ def on_aws(
         allocatable=row.allocatable,
         gpus=row.gpus,
         efa=min(efa, row.efa),
-        host=platform.host,
+        host=rows.platform("aws.nvidia-image").host if accelerated else platform.host,
     )
 
 

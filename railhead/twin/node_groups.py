@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from railhead.lab.recorders.answers import ZONES
 from railhead.twin.account import Made, RefusalError
 from railhead.twin.asking import Asking, taints, until
-from railhead.twin.refusals.aws import fabric_interface
+from railhead.twin.refusals.aws import fabric_interface, machine_types
 
 #: The rows of truth that nodes of groups and add-ons follow.
 ROWS: tuple[str, ...] = ("aws.mng-delete", "aws.mng-join-timeout", "aws.addon-degraded")
@@ -40,9 +40,6 @@ class NodeGroups(Asking):
         known = ZONES.get(str(made.inputs["subnetIds"][0]), "us-east-2a")
         zone = str(subnet.inputs.get("availabilityZone") if subnet else known)
         interfaces = (template.inputs if template else {}).get("networkInterfaces") or ()
-        types = made.inputs.get("instanceTypes") or [
-            (template.inputs if template else {}).get("instanceType")
-        ]
         nodes = int(made.inputs["scalingConfig"]["desiredSize"])
         rolled = before is not None and (
             before.inputs.get("launchTemplate") != made.inputs.get("launchTemplate")
@@ -52,7 +49,8 @@ class NodeGroups(Asking):
             "group",
             cloud="aws",
             group=name,
-            machine=types[0],
+            machine=machine_types(account, made)[0],
+            image=made.inputs.get("amiType") or "",
             zone=zone,
             labels=made.inputs.get("labels") or {},
             taints=taints(made.inputs.get("taints")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,6 +14,10 @@ _PLAIN_FIRST = {
     "p6-b300.48xlarge": "aws.efa-b300-card0",
     "p6e-gb200.36xlarge": "aws.efa-gb200-card0",
 }
+#: EC2's names of machines with Arm's processors: Graviton's have a g, NVIDIA's Grace is in gb.
+_ARM = re.compile(r"[a-z]+\d+[a-z]*g[a-z]*\.|[a-z]\d+e?-gb\d+\.")
+#: EKS' choice where nobody names an image.
+_IMAGE = "AL2023_x86_64_STANDARD"
 _ADDRESSES = {"ipv4Addresses", "ipv4AddressCount", "ipv4PrefixCount", "privateIpAddress"}
 _LEAST_GIB = 1200
 _THROUGHPUTS = (12, 40, 50, 100, 125, 200, 250, 500, 1000)
@@ -151,6 +156,22 @@ def _block_needs_template(account: Account, made: Made) -> None:
         refuse("aws.cb-no-pg")
 
 
+def machine_types(account: Account, group: Made) -> list[str]:
+    """Return the instance types of a node group, which its launch template may name instead."""
+    template = account.find(str(at(group.inputs, "launchTemplate.id") or ""))
+    own = template.inputs.get("instanceType") if template else None
+    return [*map(str, group.inputs.get("instanceTypes") or ([own] if own else []))]
+
+
+def _image_of_its_processor(account: Account, made: Made) -> None:
+    image = str(made.inputs.get("amiType") or _IMAGE)
+    if image == "CUSTOM":
+        return
+    for machine in machine_types(account, made):
+        if bool(_ARM.match(machine)) != ("ARM_64" in image):
+            refuse("aws.ng-ami-type", f": [{machine}] and {image}")
+
+
 def _taint_effects(_: Account, made: Made) -> None:
     for taint in made.inputs.get("taints") or ():
         if taint["effect"] not in ("NO_SCHEDULE", "NO_EXECUTE", "PREFER_NO_SCHEDULE"):
@@ -236,6 +257,7 @@ CREATE: Mapping[str, tuple[Callable[[Account, Made], None], ...]] = {
         _limits,
         _taint_effects,
         _block_needs_template,
+        _image_of_its_processor,
         _template_of_a_group,
         _not_ahead,
         _needs_network,
@@ -262,6 +284,7 @@ CHECKED: tuple[str, ...] = (
     "aws.ng-cb-needs-lt",
     "aws.ng-cb-market",
     "aws.cb-no-pg",
+    "aws.ng-ami-type",
     "aws.ng-taint-effects",
     "aws.ng-limits",
     "aws.efa-primary",

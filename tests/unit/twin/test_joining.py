@@ -56,6 +56,7 @@ GROUP = {
     "taints": [],
     "capacity": "ON_DEMAND",
     "efa": 32,
+    "image": "AL2023_x86_64_NVIDIA",
     "cloud": "aws",
     "nodes": 2,
     "rolled": False,

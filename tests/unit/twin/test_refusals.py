@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,32 @@ def test_a_cluster_in_one_zone_is_refused() -> None:
     subnets = zones("a")
     with refused("aws.cluster-two-az"):
         on_create(account(*subnets), cluster(*subnets))
+
+
+@pytest.mark.parametrize(
+    ("machine", "image", "taken"),
+    [
+        ("p5.48xlarge", "AL2023_x86_64_NVIDIA", True),
+        ("p5.48xlarge", "AL2023_ARM_64_NVIDIA", False),
+        ("p6e-gb200.36xlarge", "AL2023_ARM_64_NVIDIA", True),
+        ("p6e-gb200.36xlarge", "AL2023_x86_64_NVIDIA", False),
+        ("p6-b200.48xlarge", "AL2023_x86_64_NVIDIA", True),
+        ("m7i.2xlarge", None, True),
+        ("m7g.2xlarge", None, False),
+        ("c7gn.2xlarge", "AL2023_ARM_64_STANDARD", True),
+        ("g6e.2xlarge", "AL2023_x86_64_NVIDIA", True),
+        ("m7g.2xlarge", "CUSTOM", True),
+    ],
+)
+@pytest.mark.parametrize("where", ["group", "template"])
+def test_an_image_is_of_its_machines_processor(
+    machine: str, image: str | None, taken: bool, where: str
+) -> None:
+    template = made(TEMPLATE, "t", **({"instanceType": machine} if where == "template" else {}))
+    more: dict[str, Any] = {"launchTemplate": {"id": template.id}, "amiType": image}
+    more |= {"instanceTypes": [machine]} if where == "group" else {}
+    with contextlib.nullcontext() if taken else refused("aws.ng-ami-type"):
+        on_create(account(template), group(**more))
 
 
 def test_a_cluster_takes_no_zone_later() -> None:

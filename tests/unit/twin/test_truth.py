@@ -17,7 +17,9 @@ from railhead.twin.truth import FOLDER, Node, Taint, Truth, filled, truth
 LAYER = "topology.k8s.aws/network-node-layer-"
 
 
-def on_aws(machine: str, *, interfaces: int = 32, number: int = 0) -> Node:
+def on_aws(
+    machine: str, *, interfaces: int = 32, number: int = 0, image: str = "AL2023_x86_64_NVIDIA"
+) -> Node:
     return machines.on_aws(
         group="gpu",
         machine=machine,
@@ -27,6 +29,7 @@ def on_aws(machine: str, *, interfaces: int = 32, number: int = 0) -> Node:
         taints=[Taint(key="nvidia.com/gpu", value="true", effect="NoSchedule")],
         capacity="ON_DEMAND",
         efa=interfaces,
+        image=image,
     )
 
 
@@ -97,6 +100,20 @@ def test_a_rack_shares_the_closest_layer() -> None:
 
 def test_attached_interfaces_are_what_efa_counts() -> None:
     assert on_aws("p5.48xlarge", interfaces=4).efa == 4
+
+
+@pytest.mark.parametrize(
+    ("image", "driver"),
+    [
+        ("AL2023_x86_64_NVIDIA", True),
+        ("BOTTLEROCKET_ARM_64_NVIDIA", True),
+        ("CUSTOM", True),
+        ("AL2023_x86_64_STANDARD", False),
+        ("", False),
+    ],
+)
+def test_images_for_nvidia_alone_have_its_driver(image: str, driver: bool) -> None:
+    assert ("gpu-driver" in on_aws("p5.48xlarge", image=image).host) == driver
 
 
 def test_kubeadm_labels_no_worker(repo: Path) -> None:
