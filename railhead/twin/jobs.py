@@ -18,16 +18,25 @@ from railhead.twin import addresses
 from railhead.twin.plane import ENDS
 from railhead.twin.steps import FailedError
 from railhead.twin.twin import Twin
-from railhead.twin.world import Look, is_ready
+from railhead.twin.world import SRIOV_DAEMON, Look, is_ready
 
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
 _GKE_INTERFACES = "networking.gke.io/interfaces"
 _GKE_DEVICES = "devices.gke.io/container."
 _FUSE, _FUSE_SIDECAR = "gcsfuse.csi.storage.gke.io", "gke-gcsfuse/volumes"
 RESOURCE = "k8s.v1.cni.cncf.io/resourceName"
+#: CNI's plugins -> the role of the pods that put them on their nodes.
+_PUT_BY: Mapping[str, str] = {
+    **dict.fromkeys(("host-device", "host-local", "macvlan", "sbr", "tuning"), "cni-plugins"),
+    **dict.fromkeys(("ib-sriov", "rdma", "sriov"), SRIOV_DAEMON),
+    "ipoib": "ipoib-cni",
+    "nv-ipam": "nv-ipam",
+}
 #: The rows of truth that the look at a job's networks follows.
 ROWS: tuple[str, ...] = (
     "metal.multus.failure",
+    "metal.cni.plugins",
+    "metal.cni.master",
     "metal.nvipam.ippool.nofree",
     "gcp.multinet-pod",
     "gcp.nri-injector",
@@ -215,7 +224,9 @@ def placed(
         if asked and contract.platform == "existing" and node not in multus:
             raise FailedError(f"{name} asks for networks, and no Multus runs on {node}")
         for network in _named(asked):
-            _network(network, pod, networks, allocations, on[node])
+            config = _network(network, pod, networks, allocations, on[node])
+            if contract.platform == "existing":
+                _on_node(network, config, look, node, twin.world.hardware[node].interfaces)
         if contract.platform == "gcp":
             _gke(pod, look)
     _claims(twin, pods, look.pods)
@@ -261,8 +272,8 @@ def _network(
     networks: Mapping[tuple[str, str], Mapping[str, Any]],
     blocks: Mapping[str, Mapping[str, int]],
     pods_there: int,
-) -> None:
-    """Check what Multus and the address plugin would do for one network of a pod."""
+) -> Mapping[str, Any]:
+    """Check what Multus and the address plugin would do for a pod's network; return its config."""
     metadata = pod["metadata"]
     node = pod["spec"]["nodeName"]
     namespace, _, name = network.rpartition("/")
@@ -277,7 +288,7 @@ def _network(
         raise FailedError(
             f"network {network} needs {resource}, and {metadata['name']} asks for none"
         )
-    config = json.loads(attachment["spec"].get("config") or "{}")
+    config: Mapping[str, Any] = json.loads(attachment["spec"].get("config") or "{}")
     for plugin in config.get("plugins", [config]):
         ipam = plugin.get("ipam") or {}
         if ipam.get("type") != "nv-ipam" or ipam.get("poolType", "ippool") != "ippool":
@@ -289,6 +300,22 @@ def _network(
                 f"pool {pool} has {room} addresses on {node}, and {pods_there} pods of the job "
                 "need one each"
             )
+    return config
+
+
+def _on_node(
+    network: str, config: Mapping[str, Any], look: Look, node: str, interfaces: Sequence[str]
+) -> None:
+    """Check that a node has the CNI plugins of a network, and the interface that it is made on."""
+    for plugin in config.get("plugins", [config]):
+        for kind in filter(None, (plugin.get("type"), (plugin.get("ipam") or {}).get("type"))):
+            if node not in look.ready(_PUT_BY.get(kind, "")):
+                raise FailedError(
+                    f"network {network} needs CNI's plugin {kind}, which nothing puts on {node}"
+                )
+        master = plugin.get("master")
+        if master and master not in interfaces:
+            raise FailedError(f"network {network} is on {master}, which {node} does not have")
 
 
 def _gke(pod: Mapping[str, Any], look: Look) -> None:

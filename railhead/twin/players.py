@@ -167,6 +167,8 @@ def _operator_parts(spec: Mapping[str, Any]) -> dict[str, tuple[str, dict[str, s
         parts["kube-multus-ds"] = ("multus", {})
     if "cniPlugins" in networks:
         parts["cni-plugins-ds"] = ("cni-plugins", {})
+    if "ipoib" in networks:
+        parts["kube-ipoib-cni-ds"] = ("ipoib-cni", {})
     if "ofedDriver" in spec:
         parts["mofed-ds"] = ("mofed", nics)
     if "rdmaSharedDevicePlugin" in spec:
