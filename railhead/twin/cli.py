@@ -166,6 +166,15 @@ def _can(cluster: Cluster) -> None:
             f"the scheduler {cluster.queueing.scheduler} is not in a twin yet",
             remedy="rehearse the stack with Kueue, or try it in a lab (docs/lab.md)",
         )
+    gpus = cluster.gpu_operator
+    if cluster.fabric.attachment == "claim" or (
+        gpus is not None and (gpus.allocation == "dra" or gpus.compute_domains)
+    ):
+        raise PrerequisiteError(
+            "devices by ResourceClaim are not in a twin yet: no driver publishes any there, and "
+            "every job would wait",
+            remedy="`railhead plan` shows what the stack would make; rehearse it without them",
+        )
 
 
 def _known(names: list[str], only: list[str] | tuple[str, ...]) -> None:

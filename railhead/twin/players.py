@@ -260,6 +260,23 @@ def rdma_shared(world: World, look: Look) -> None:
             world.offer(node, resource, entry["rdmaHcaMax"] if matches else 0)
 
 
+def host_devices(world: World, look: Look) -> None:
+    """Offer whole NICs where the network operator's SR-IOV device plugin runs."""
+    plugins = look.ready("host-devices")
+    policies = world.list(_POLICY_API, "NicClusterPolicy") if plugins else ()
+    for config in [c for p in policies if (c := p["spec"].get("sriovDevicePlugin"))]:
+        for entry in json.loads(config["config"])["resourceList"]:
+            selectors = entry.get("selectors") or {}
+            for name, node in look.nodes.items():
+                machine = world.hardware.get(name)
+                if machine is None or not machine.interfaces:
+                    continue
+                # The site says which addresses its nodes have; a node has one of each rail's.
+                count = 1 if selectors.get("pciAddresses") else len(matching(selectors, machine))
+                resource = f"{entry.get('resourcePrefix', 'intel.com')}/{entry['resourceName']}"
+                world.offer(node, resource, count if name in plugins else 0)
+
+
 def shares_are_valid(entries: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether the plugin takes its configuration; else it ends on every node."""
     names = [entry["resourceName"] for entry in entries]
@@ -473,6 +490,11 @@ PLAYERS: tuple[Player, ...] = (
         plays="RDMA shared device plugin",
         rows=("metal.rdmashared.count", "metal.rdmashared.config", "metal.rdmashared.selectors"),
         turn=rdma_shared,
+    ),
+    Player(
+        plays="network operator's SR-IOV device plugin",
+        rows=("metal.netop.hostdevices",),
+        turn=host_devices,
     ),
     Player(
         plays="nv-ipam",

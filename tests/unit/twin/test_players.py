@@ -191,6 +191,23 @@ def test_shares_need_a_valid_configuration(entries: list[Body], count: str | Non
     assert offered(seen).get("rdma/a") == count
 
 
+def test_whole_nics_are_offered_by_their_plugin() -> None:
+    rails: list[Body] = [
+        {
+            "resourcePrefix": "nvidia.com",
+            "resourceName": "rail_0",
+            "selectors": {"pciAddresses": ["0000:1a:00.0", "0000:1b:00.0"]},
+        },
+        {"resourceName": "any", "selectors": {"vendors": ["15b3"]}},
+    ]
+    spec = {"sriovDevicePlugin": {"config": json.dumps({"resourceList": rails})}}
+    both = {"nvidia.com/rail_0": "1", "intel.com/any": "2"}
+    for roles, counts in (((), {}), (("host-devices",), both)):
+        seen = look(*(pod(role) for role in roles))
+        players.host_devices(Recorded(NicClusterPolicy=[{"spec": spec}]), seen)
+        assert offered(seen) == counts
+
+
 @pytest.mark.parametrize(("link", "number"), [("infiniband", "0207"), ("ether", "0200")])
 def test_a_nic_has_the_class_of_its_link(link: str, number: str) -> None:
     machine = dataclasses.replace(GPU, link=link)
