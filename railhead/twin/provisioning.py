@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from railhead.base.quantity import parse
+from railhead.twin.addresses import selects
 from railhead.twin.gke import NETWORKS
 from railhead.twin.joining import Joining, built
 from railhead.twin.truth import Node
@@ -150,9 +151,15 @@ def held(spec: Mapping[str, Any], node: Node, offers: Mapping[str, str]) -> int:
     """Return how many such pods a node holds: none that its labels, taints or devices keep off."""
     if any(node.labels.get(k) != v for k, v in (spec.get("nodeSelector") or {}).items()):
         return 0
+    near: Any = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    terms = (near.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get(
+        "nodeSelectorTerms"
+    )
+    if terms and not any(selects(term, node.labels) for term in terms):
+        return 0
     tolerations = spec.get("tolerations") or ()
     for taint in node.taints:
-        if taint.effect == "NoSchedule" and not any(
+        if taint.effect != "PreferNoSchedule" and not any(
             t.get("key") in (None, taint.key)
             and (t.get("operator") == "Exists" or t.get("value", "") == taint.value)
             and t.get("effect") in (None, "", taint.effect)

@@ -19,8 +19,28 @@ _ARM = re.compile(r"[a-z]+\d+[a-z]*g[a-z]*\.|[a-z]\d+e?-gb\d+\.")
 #: EKS' choice where nobody names an image.
 _IMAGE = "AL2023_x86_64_STANDARD"
 _ADDRESSES = {"ipv4Addresses", "ipv4AddressCount", "ipv4PrefixCount", "privateIpAddress"}
-_LEAST_GIB = 1200
+_LEAST_GIB, _STEP_GIB = 1200, 2400
 _THROUGHPUTS = (12, 40, 50, 100, 125, 200, 250, 500, 1000)
+_PERSISTENT_2 = (125, 250, 500, 1000)
+#: Add-ons of AWS and of the community; those of others have a _ in their names.
+_ADDONS = frozenset(
+    {
+        "adot",
+        "amazon-cloudwatch-observability",
+        "aws-ebs-csi-driver",
+        "aws-efs-csi-driver",
+        "aws-fsx-csi-driver",
+        "aws-guardduty-agent",
+        "aws-mountpoint-s3-csi-driver",
+        "coredns",
+        "eks-node-monitoring-agent",
+        "eks-pod-identity-agent",
+        "kube-proxy",
+        "metrics-server",
+        "snapshot-controller",
+        "vpc-cni",
+    }
+)
 UNIQUE: Mapping[str, Unique] = {
     "aws:eks/accessEntry:AccessEntry": Unique(
         row="aws.dup-access-entry", keys=("clusterName", "principalArn")
@@ -239,9 +259,19 @@ def _one_per_zone(account: Account, made: Made) -> None:
 
 def _sizes(_: Account, made: Made) -> None:
     throughput = made.inputs.get("perUnitStorageThroughput")
-    small = int(made.inputs.get("storageCapacity") or _LEAST_GIB) < _LEAST_GIB
-    if small or (throughput is not None and int(throughput) not in _THROUGHPUTS):
+    second = made.inputs.get("deploymentType") == "PERSISTENT_2"
+    if throughput and int(throughput) not in (_PERSISTENT_2 if second else _THROUGHPUTS):
         refuse("aws.fsx-min")
+    gib = int(made.inputs.get("storageCapacity") or _LEAST_GIB)
+    steps = made.inputs.get("storageType") in (None, "SSD")
+    if gib < _LEAST_GIB or (steps and gib != _LEAST_GIB and gib % _STEP_GIB):
+        refuse("aws.fsx-min")
+
+
+def _known_addon(_: Account, made: Made) -> None:
+    name = str(made.inputs["addonName"])
+    if name not in _ADDONS and "_" not in name:
+        refuse("aws.addon-unknown", f": {name}")
 
 
 def _no_smaller(_: Account, before: Made, made: Made) -> None:
@@ -262,6 +292,7 @@ CREATE: Mapping[str, tuple[Callable[[Account, Made], None], ...]] = {
         _not_ahead,
         _needs_network,
     ),
+    "aws:eks/addon:Addon": (_known_addon,),
     "aws:ec2/launchTemplate:LaunchTemplate": (_interfaces,),
     "aws:efs/mountTarget:MountTarget": (_one_per_zone,),
     "aws:fsx/lustreFileSystem:LustreFileSystem": (_sizes,),
@@ -284,6 +315,7 @@ CHECKED: tuple[str, ...] = (
     "aws.ng-cb-needs-lt",
     "aws.ng-cb-market",
     "aws.cb-no-pg",
+    "aws.addon-unknown",
     "aws.ng-ami-type",
     "aws.ng-taint-effects",
     "aws.ng-limits",

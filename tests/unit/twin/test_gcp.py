@@ -244,6 +244,13 @@ def spec(*keys: str, **asked: str) -> dict[str, Any]:
     }
 
 
+def near(operator: str, key: str, *values: str) -> dict[str, Any]:
+    """Return a pod's demand of its node's label."""
+    terms = [{"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    return {"affinity": {"nodeAffinity": required}}
+
+
 TOLERATED = ("nvidia.com/gpu", "cloud.google.com/gke-queued")
 
 
@@ -258,6 +265,10 @@ TOLERATED = ("nvidia.com/gpu", "cloud.google.com/gke-queued")
             spec(*TOLERATED, **{"nvidia.com__gpu": "8"}) | {"nodeSelector": {f"{LAYER}block": "b"}},
             0,
         ),
+        (spec(*TOLERATED) | near("In", "railhead.dev/pool", "gpu"), 1),
+        (spec(*TOLERATED) | near("In", "railhead.dev/pool", "other"), 0),
+        (spec(*TOLERATED) | near("NotIn", "kubernetes.io/hostname", "gone"), 1),
+        (spec(*TOLERATED) | near("Exists", f"{LAYER}block"), 0),
     ],
 )
 def test_a_request_is_for_nodes_that_its_pods_can_be_on(pod: dict[str, Any], pods: int) -> None:

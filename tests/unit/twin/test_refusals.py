@@ -18,6 +18,7 @@ from railhead.twin.refusals import (
 
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 CLUSTER = "aws:eks/cluster:Cluster"
+ADDON = "aws:eks/addon:Addon"
 SUBNET = "aws:ec2/subnet:Subnet"
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 SIZES = {"minSize": 0, "desiredSize": 1, "maxSize": 2}
@@ -45,7 +46,7 @@ def test_a_name_that_is_taken_is_refused(kind: str) -> None:
     there = account(made(kind, "old", **inputs))
     with refused(rule.row):
         on_create(there, made(kind, "new", **inputs))
-    if kind not in (CLUSTER, NODE_GROUP):
+    if kind not in (CLUSTER, NODE_GROUP, ADDON):
         on_create(there, made(kind, "new", **(inputs | {rule.keys[-1]: "other"})))
 
 
@@ -92,6 +93,16 @@ def test_an_image_is_of_its_machines_processor(
     more |= {"instanceTypes": [machine]} if where == "group" else {}
     with contextlib.nullcontext() if taken else refused("aws.ng-ami-type"):
         on_create(account(template), group(**more))
+
+
+@pytest.mark.parametrize(
+    ("name", "taken"),
+    [("coredns", True), ("core-dns", False), ("kubecost_kubecost", True), ("fsx-csi", False)],
+)
+def test_an_add_on_is_one_that_eks_has(name: str, taken: bool) -> None:
+    addon = made(ADDON, name, addonName=name, clusterName="c")
+    with contextlib.nullcontext() if taken else refused("aws.addon-unknown"):
+        on_create(account(), addon)
 
 
 def test_a_cluster_takes_no_zone_later() -> None:
@@ -172,7 +183,15 @@ def test_a_group_takes_no_subnet_of_its_template() -> None:
 def test_a_file_system_of_no_size_that_fsx_has_is_refused() -> None:
     lustre = "aws:fsx/lustreFileSystem:LustreFileSystem"
     on_create(account(), made(lustre, storageCapacity=1200, perUnitStorageThroughput=250))
-    for sizes in ({"storageCapacity": 600}, {"perUnitStorageThroughput": 300}):
+    on_create(account(), made(lustre, storageCapacity=6000, storageType="HDD"))
+    second = {"deploymentType": "PERSISTENT_2", "storageCapacity": 4800}
+    on_create(account(), made(lustre, **second, perUnitStorageThroughput=1000))
+    for sizes in (
+        {"storageCapacity": 600},
+        {"storageCapacity": 3600},
+        {"perUnitStorageThroughput": 300},
+        {**second, "perUnitStorageThroughput": 200},
+    ):
         with refused("aws.fsx-min"):
             on_create(account(), made(lustre, **sizes))
 
