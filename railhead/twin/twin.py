@@ -148,7 +148,7 @@ class Twin:
         limit_s: float,
         progress: Callable[[str], None] = lambda _: None,
     ) -> Ran:
-        """Run `pulumi`; end it when it takes longer than the limit."""
+        """Run `pulumi`; end it when it is done with no further resource within the limit."""
         events = self.folder / "events.jsonl"
         events.write_text("")
         output = self.folder / "pulumi.log"
@@ -171,25 +171,29 @@ class Twin:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-            ended = False
+            ended, waiting = 0.0, tuple[str, ...]()
+            done, since = 0, start
             while process.poll() is None:
-                seconds = time.monotonic() - start
-                if seconds > limit_s and not ended:
-                    ended = True
+                now = time.monotonic()
+                if (count := events.read_bytes().count(b"resOutputsEvent")) != done:
+                    done, since = count, now
+                if now > since + limit_s and not ended:
+                    # What is under way ends well when it is interrupted, and is no longer told.
+                    ended, waiting = now, _read(events)[0]
                     os.killpg(process.pid, signal.SIGINT)
-                if seconds > limit_s + 15:
+                if ended and now > ended + 15:
                     os.killpg(process.pid, signal.SIGKILL)
-                if int(seconds) % _SAMPLE_S == 0:
+                if int(now - start) % _SAMPLE_S == 0:
                     self.mebibytes(process.pid)
-                progress(f"{events.read_bytes().count(b'resOutputsEvent')} resources")
+                progress(f"{done} resources")
                 time.sleep(0.25)
         seconds = time.monotonic() - start
-        waiting, errors, operations = _read(events)
+        _, errors, operations = _read(events)
         return Ran(
             status=-1 if ended else process.returncode,
             text=output.read_text(errors="replace"),
             seconds=seconds,
-            waiting=waiting if ended else (),
+            waiting=waiting,
             errors=errors,
             operations=operations,
         )
