@@ -218,7 +218,8 @@ def _daemons(
 def _is_rolled_out(body: Mapping[str, Any] | None) -> bool:
     status = (body or {}).get("status") or {}
     wanted = status.get("desiredNumberScheduled", 0)
-    return bool(wanted) and wanted == status.get("numberAvailable", 0)
+    counts = (status.get("numberAvailable", 0), status.get("updatedNumberScheduled", 0))
+    return bool(wanted) and counts == (wanted, wanted)
 
 
 def _state(world: World, policy: Body, state: str) -> None:

@@ -425,6 +425,26 @@ def test_only_one_policy_is_served() -> None:
     assert world.patched == [("another", {"status": {"state": "ignore"}})]
 
 
+@pytest.mark.parametrize(
+    ("wanted", "available", "updated", "ready"),
+    [(2, 2, 2, True), (2, 1, 2, False), (2, 2, 1, False), (0, 0, 0, False)],
+)
+def test_a_policy_is_ready_once_all_pods_are_new(
+    wanted: int, available: int, updated: int, ready: bool
+) -> None:
+    status = {
+        "desiredNumberScheduled": wanted,
+        "numberAvailable": available,
+        "updatedNumberScheduled": updated,
+    }
+    policy = {"metadata": {"name": "nic-cluster-policy", "uid": "u"}, "spec": {"nvIpam": {}}}
+    daemons = {"metadata": {"name": "nv-ipam-node"}, "status": status}
+    world = Recorded(NicClusterPolicy=[policy], DaemonSet=[daemons])
+    players.network_operator(world, look(pod("network-operator")))
+    (state,) = [c["status"]["state"] for n, c in world.patched if n == "nic-cluster-policy"]
+    assert (state == "ready") == ready
+
+
 def test_the_shared_plugin_waits_for_the_driver() -> None:
     parts = players._operator_parts({"rdmaSharedDevicePlugin": {}, "ofedDriver": {}})
     assert parts["rdma-shared-dp-ds"][1][players.WAIT] == "false"
