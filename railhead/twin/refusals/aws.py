@@ -206,6 +206,10 @@ def _limits(_: Account, made: Made) -> None:
             "aws.ng-limits",
             f"InvalidParameterException: sizes {least}, {desired}, {most} are out of order",
         )
+    name, taints = str(made.inputs.get("nodeGroupName") or ""), made.inputs.get("taints") or ()
+    away = int(at(made.inputs, "updateConfig.maxUnavailable") or 1)
+    if len(name) > 63 or len(taints) > 50 or not 1 <= away <= 100:
+        refuse("aws.ng-limits")
 
 
 def _needs_network(account: Account, _: Made) -> None:
@@ -268,6 +272,13 @@ def _sizes(_: Account, made: Made) -> None:
         refuse("aws.fsx-min")
 
 
+def _before_its_cluster(account: Account, made: Made) -> None:
+    for cluster in account.of("aws:eks/cluster:Cluster"):
+        own = f"/aws/eks/{cluster.inputs.get('name')}/cluster"
+        if made.inputs.get("name") == own and cluster.inputs.get("enabledClusterLogTypes"):
+            refuse("aws.dup-log-group", f" ({own})")
+
+
 def _known_addon(_: Account, made: Made) -> None:
     name = str(made.inputs["addonName"])
     if name not in _ADDONS and "_" not in name:
@@ -292,6 +303,7 @@ CREATE: Mapping[str, tuple[Callable[[Account, Made], None], ...]] = {
         _not_ahead,
         _needs_network,
     ),
+    "aws:cloudwatch/logGroup:LogGroup": (_before_its_cluster,),
     "aws:eks/addon:Addon": (_known_addon,),
     "aws:ec2/launchTemplate:LaunchTemplate": (_interfaces,),
     "aws:efs/mountTarget:MountTarget": (_one_per_zone,),

@@ -174,6 +174,33 @@ def test_a_group_of_a_block_is_updated_without_nodes_alone() -> None:
     on_update(account(), group(**block, **none), group(**(block | none | {"version": "1.35"})))
 
 
+def test_a_clusters_log_group_is_made_before_it() -> None:
+    """EKS makes it itself as soon as the cluster logs."""
+    group_of = made("aws:cloudwatch/logGroup:LogGroup", "l", name="/aws/eks/c/cluster")
+    with refused("aws.dup-log-group"):
+        on_create(account(made(CLUSTER, "c", name="c", enabledClusterLogTypes=["api"])), group_of)
+    on_create(account(made(CLUSTER, "c", name="c")), group_of)
+    on_create(account(made(CLUSTER, "d", name="d", enabledClusterLogTypes=["api"])), group_of)
+
+
+TAINT = {"key": "k", "value": "v", "effect": "NO_SCHEDULE"}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"nodeGroupName": "g" * 64},
+        {"taints": [TAINT] * 51},
+        {"updateConfig": {"maxUnavailable": 101}},
+    ],
+)
+def test_a_group_has_limits(more: dict[str, Any]) -> None:
+    with refused("aws.ng-limits"):
+        on_create(account(), group(**more))
+    fits = {"taints": [TAINT] * 50, "updateConfig": {"maxUnavailable": 100}}
+    on_create(account(), group(nodeGroupName="g" * 63, **fits))
+
+
 def test_a_group_takes_no_subnet_of_its_template() -> None:
     template = made(TEMPLATE, "t", networkInterfaces=[{"subnetId": "subnet-1"}])
     with refused("aws.ng-lt-forbidden"):
