@@ -187,7 +187,7 @@ def on_gcp(
         labels: the node pool's own.
         taints: the node pool's own.
         capacity: ``standard``, ``spot``, ``flex-start`` or ``queued``.
-        driver: ``default`` or ``latest``.
+        driver: ``default``, ``latest``, or ``installation_disabled`` for none of GKE's.
         placed: what of its pool may give it topology labels (:class:`MachineRow`); ``any`` does
             whatever its row says.
         nics: VPC and subnet of each further interface.
@@ -214,6 +214,9 @@ def on_gcp(
         )
     here = row.layers if "any" in placed or row.placed & set(placed) else ()
     place = {key: _domain(key, number, depth, len(here)) for depth, key in enumerate(here)}
+    host = frozenset[str]().union(*(p.host for p in platforms))
+    if driver == "installation_disabled":
+        host -= {"gpu-driver"}
     given = {(t.key, t.effect): t for p in platforms for t in p.taints}
     given |= {(t.key, t.effect): t for t in taints}
     return Node(
@@ -224,7 +227,7 @@ def on_gcp(
         allocatable=row.allocatable,
         gpus=row.gpus,
         nics=tuple((vpc, subnet) for vpc, subnet in nics),
-        host=frozenset().union(*(p.host for p in platforms)),
+        host=host,
     )
 
 

@@ -41,7 +41,12 @@ def refused(row: str) -> Any:
     return pytest.raises(RefusalError, match=rf"\[gcp\.{row}\]")
 
 
-def node(machine: str = "a3-megagpu-8g", capacity: str = "standard", *placed: str) -> Node:
+def node(
+    machine: str = "a3-megagpu-8g",
+    capacity: str = "standard",
+    *placed: str,
+    driver: str = "latest",
+) -> Node:
     return machines.on_gcp(
         cluster="c",
         group="gpu",
@@ -51,10 +56,15 @@ def node(machine: str = "a3-megagpu-8g", capacity: str = "standard", *placed: st
         labels={"railhead.dev/pool": "gpu"},
         taints=[Taint(key="nvidia.com/gpu", value="present", effect="NoSchedule")],
         capacity=capacity,
-        driver="latest",
+        driver=driver,
         placed=placed,
         nics=[("vpc1", "subnet1")],
     )
+
+
+def test_gke_brings_a_driver_unless_it_is_told_not_to() -> None:
+    assert "gpu-driver" in node(driver="default").host
+    assert "gpu-driver" not in node(driver="installation_disabled").host
 
 
 @pytest.mark.parametrize(
