@@ -180,6 +180,9 @@ def _nodes(pool: GcpPool, cluster: GcpCluster) -> MadeWith:
     fixed: dict[str, Any] = {"zone": platform.zone} | {f: getattr(pool, f) for f in fields}
     if platform.gpu_networks is not None and pool.networking == "additional-networks":
         fixed |= _said("gpu_networks", platform.gpu_networks)
+    # In place for the provider (container/node_config.go), but GKE recreates the nodes (gcloud
+    # container node-pools update, --labels); the labels that Kubernetes knows it changes in place.
+    fixed["platform.labels"] = ", ".join(f"{k}={v}" for k, v in sorted(platform.labels.items()))
     return MadeWith(
         fixed=fixed | _said("capacity", pool.capacity) | _said("placement", pool.placement),
         # GKE takes away what is over, whatever runs there; the autoscaler only what is idle.

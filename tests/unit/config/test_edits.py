@@ -312,6 +312,12 @@ BELOW: dict[str, tuple[str, Change, str, list[dict[str, Any]]]] = {
         "disk_type none to hyperdisk-balanced",
         [H200],
     ),
+    "labels of Google's bill": (
+        "gcp-a3-ultra",
+        platform(labels={"team": "research", "cost": "7"}),
+        "platform.labels team=research to cost=7, team=research",
+        [H200],
+    ),
     "fewer nodes that are kept": (
         "gcp-a3-mega",
         pool(nodes=4),
@@ -550,6 +556,7 @@ def test_settings_that_an_older_railhead_did_not_record_pass() -> None:
         ("gcp-a3-ultra", "storage", "lustre", "grows", "capacity_gib"),
         ("gcp-a3-ultra", "storage", "lustre", "fixed", "capacity_gib"),
         ("gcp-a3-ultra", "storage", "lustre", "fixed", "google_services"),
+        ("gcp-a3-ultra", "pools", "h200", "fixed", "platform.labels"),
         ("onprem-ib-sriov", "pools", "h100", "fixed", driver),
     ):
         old = contract(shipped(stack)).model_dump(mode="json")
