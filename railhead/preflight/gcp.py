@@ -177,9 +177,10 @@ def quota(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
     # Flex-start draws the preemptible quota too.
     for family, need in _gpus(cluster, Spot, FlexStart).items():
         yield _room(f"PREEMPTIBLE_{family}_GPUS", quotas, need)
-    for metric, need in (_boot_disks(cluster) | _system_cpus(google, cluster)).items():
+    cpus = _system_cpus(google, cluster)
+    for metric, need in (_boot_disks(cluster) | cpus).items():
         yield _room(metric, quotas, need)
-    yield from _of_all_regions(google, cluster)
+    yield from _of_all_regions(google, cluster, sum(cpus.values()))
 
 
 def _quotas(google: Google, cluster: GcpCluster, path: str) -> dict[str, Mapping[str, Any]]:
@@ -188,12 +189,17 @@ def _quotas(google: Google, cluster: GcpCluster, path: str) -> dict[str, Mapping
     return {row["metric"]: row for row in there.get("quotas", ())}
 
 
-def _of_all_regions(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
-    """Yield the quota of GPUs anywhere, beside each region's; projects without it have no limit."""
+def _of_all_regions(google: Google, cluster: GcpCluster, cpus: int) -> Iterator[Finding]:
+    """Yield quotas of all regions together, beside each region's; projects without have no limit.
+
+    New projects have 12 CPUs or 32 of them, where a region has 24 to 200: "Quota 'CPUS_ALL_REGIONS'
+    exceeded. Limit: 32.0 globally."
+    """
     gpus = sum(_gpus(cluster, OnDemand, Spot, FlexStart).values())
-    quotas = _quotas(google, cluster, "") if gpus else {}
-    if (metric := "GPUS_ALL_REGIONS") in quotas:
-        yield _room(metric, quotas, gpus)
+    quotas = _quotas(google, cluster, "")
+    for metric, need in {"GPUS_ALL_REGIONS": gpus, "CPUS_ALL_REGIONS": cpus}.items():
+        if need and metric in quotas:
+            yield _room(metric, quotas, need)
 
 
 def _system_cpus(google: Google, cluster: GcpCluster) -> dict[str, int]:
@@ -313,31 +319,45 @@ def reservation(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
                 f"{cluster.platform.zone}"
             )
             continue
-        if wrong := _unfit(pool, there):
+        nodes = _drawn(cluster, capacity, "project", "name")
+        if wrong := _unfit(pool, nodes, there):
             yield failed(f"pool {pool.name}: reservation {capacity.name} {wrong}")
         else:
             count = there["specificReservation"]["count"]
             yield ok(f"pool {pool.name}: reservation {capacity.name} is ready, {count} machines")
         if capacity.block and (
-            wrong := _block(google, cluster, f"{path}/reservationBlocks/{capacity.block}", pool)
+            wrong := _block(google, cluster, f"{path}/reservationBlocks/{capacity.block}", capacity)
         ):
             yield failed(f"block {capacity.block} of {capacity.name} {wrong}")
 
 
-def _block(google: Google, cluster: GcpCluster, path: str, pool: GcpPool) -> str:
-    answer = _compute(google, cluster, path, getattr(pool.capacity, "project", None))
-    return "is not there" if answer is None else _short(pool, answer["resource"])
+def _block(google: Google, cluster: GcpCluster, path: str, capacity: Reservation) -> str:
+    answer = _compute(google, cluster, path, capacity.project)
+    if answer is None:
+        return "is not there"
+    return _short(_drawn(cluster, capacity, "project", "name", "block"), answer["resource"])
 
 
-def _short(pool: GcpPool, machines: Mapping[str, Any]) -> str:
-    """Return why a reservation's or a block's free machines do not suffice a pool."""
+def _drawn(cluster: GcpCluster, capacity: Reservation, *fields: str) -> int:
+    """Return how many nodes there are of all pools whose capacity has the same ``fields``."""
+    rows = ((pool, pool.capacity) for pool in cluster.pools)
+    return sum(
+        pool.nodes
+        for pool, row in rows
+        if isinstance(row, Reservation)
+        and all(getattr(row, field) == getattr(capacity, field) for field in fields)
+    )
+
+
+def _short(nodes: int, machines: Mapping[str, Any]) -> str:
+    """Return why a reservation's or a block's free machines do not suffice for its nodes."""
     count, used = int(machines.get("count", 0)), int(machines.get("inUseCount", 0))
-    if count - used < pool.nodes:
-        return f"has {count} machines, {used} in use, {pool.nodes} are needed"
+    if count - used < nodes:
+        return f"has {count} machines, {used} in use, {nodes} are needed"
     return ""
 
 
-def _unfit(pool: GcpPool, there: Mapping[str, Any]) -> str:
+def _unfit(pool: GcpPool, nodes: int, there: Mapping[str, Any]) -> str:
     specific = there.get("specificReservation") or {}
     kind = (specific.get("instanceProperties") or {}).get("machineType")
     if there["status"] != "READY":
@@ -346,7 +366,7 @@ def _unfit(pool: GcpPool, there: Mapping[str, Any]) -> str:
         return f"is of {kind}, and the pool of {pool.instance_type}"
     if not there.get("specificReservationRequired"):
         return "is open to all: make it with --require-specific-reservation"
-    return _short(pool, specific) or _policy(pool, there.get("resourcePolicies") or {})
+    return _short(nodes, specific) or _policy(pool, there.get("resourcePolicies") or {})
 
 
 def _policy(pool: GcpPool, policies: Mapping[str, str]) -> str:

@@ -262,9 +262,9 @@ def key(path: str) -> str:
     return f"compute {COMPUTE}{path}"
 
 
-def block(stack: str) -> str:
-    zone = zone_of(stack)
-    return key(f"/zones/{zone}/reservations/a3-ultra-16/reservationBlocks/a3-ultra-16-block-0001")
+def block(stack: str, end: str = "0001") -> str:
+    place = f"/zones/{zone_of(stack)}/reservations/a3-ultra-16"
+    return key(f"{place}/reservationBlocks/a3-ultra-16-block-{end}")
 
 
 ACCOUNT = f"a3-ultra-nodes@{PROJECT}.iam.gserviceaccount.com"
@@ -381,6 +381,18 @@ def own_network(raw: Raw) -> None:
     }
 
 
+def second_pool(**capacity: str) -> Callable[[Raw], None]:
+    """Return an edit that adds a pool of as many nodes on the first one's reservation."""
+
+    def edit(raw: Raw) -> None:
+        pool = copy.deepcopy(raw["pools"][0])
+        pool |= {"name": "more", "node_selector": {"railhead.dev/pool": "more"}}
+        pool["capacity"] |= capacity
+        raw["pools"].append(pool)
+
+    return edit
+
+
 SUBNET = key("/regions/europe-west1/subnetworks/nodes")
 
 
@@ -473,6 +485,11 @@ CASES = [
         change=put(key(""), {"quotas": quotas(GPUS_ALL_REGIONS=(8, 0))}),
     ),
     Case(
+        "quota",
+        "CPUS_ALL_REGIONS: 32, 0 in use, 96 to come",
+        change=put(key(""), {"quotas": quotas(CPUS_ALL_REGIONS=(32, 0))}),
+    ),
+    Case(
         "networks",
         "NETWORKS: 5, 3 in use, 3 to come",
         change=put(key(""), {"quotas": quotas(NETWORKS=(5, 3))}),
@@ -515,6 +532,28 @@ CASES = [
         "reservation",
         "12 in use, 16 are needed",
         change=put(block(ULTRA), {"resource": {"count": 16, "inUseCount": 12}}),
+    ),
+    Case(
+        "reservation",
+        "reservation a3-ultra-16 has 24 machines, 0 in use, 32 are needed",
+        edit=second_pool(block="a3-ultra-16-block-0002"),
+        change=lambda answers: answers.update(
+            {
+                ULTRA_16: reservation("a3-ultragpu-8g", 24),
+                block(ULTRA, "0002"): {"resource": {"count": 16}},
+            }
+        ),
+    ),
+    Case(
+        "reservation",
+        "block a3-ultra-16-block-0001 of a3-ultra-16 has 24 machines, 0 in use, 32 are needed",
+        edit=second_pool(),
+        change=lambda answers: answers.update(
+            {
+                ULTRA_16: reservation("a3-ultragpu-8g", 32),
+                block(ULTRA): {"resource": {"count": 24}},
+            }
+        ),
     ),
     Case(
         "reservation",
