@@ -71,7 +71,9 @@ _FIELDS = ("nodes", "pods", "services", "google_services")
 _SERVICES_PREFIX = 24
 # Compute Engine documentation, local SSDs: each disk has 375 GiB.
 _LOCAL_SSD_GIB = 375
-# Storage classes that GKE's Filestore driver brings.
+# Storage classes that GKE's Filestore driver brings. Without a parameter `network`, as they are, it
+# makes the instance in the VPC `default` (kubernetes-sigs/gcp-filestore-csi-driver, pkg/csi_driver/
+# controller.go: generateNewFileInstance; README, network).
 _GKE_CLASSES = ("standard-rwx", "premium-rwx", "zonal-rwx", "enterprise-rwx")
 # GKE documentation, managed namespaces; Managed Service for Prometheus' are gmp-system, gmp-public.
 _GKE_NAMESPACES = ("gke-managed-", "gke-gmp-", "gmp-")
@@ -706,9 +708,23 @@ def _service_addresses(cluster: GcpCluster) -> Iterator[Problem]:
 
 
 def _claims(cluster: GcpCluster) -> Iterator[Problem]:
-    names = [*(row.name for row in cluster.platform.storage), *_GKE_CLASSES]
+    own = [row.name for row in cluster.platform.storage]
+    network, project = cluster.platform.network, cluster.platform.project
+    default = (
+        isinstance(network, GcpExistingNetwork)
+        and network.network == "default"
+        and network.project in (None, project)
+    )
+    names = [*own, *_GKE_CLASSES] if default else own
     for path, _, name in knowing(cluster.checkpoints, "checkpoints", lambda c: c.storage_class):
-        if name not in names:
+        if name in _GKE_CLASSES and not default:
+            yield (
+                f"{path}.storage_class",
+                f"{name!r} is a class of GKE's own, whose instances are made, and paid for, in the "
+                "VPC 'default', where no node of this cluster reaches them; name one of "
+                "platform.storage, such as a filestore of its own",
+            )
+        elif name not in names:
             listed = choices(name, names)
             yield f"{path}.storage_class", f"{name!r} is not one of platform.storage{listed}"
 

@@ -554,6 +554,12 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
         "did you mean 'lustre'?",
     ),
     (
+        ULTRA,
+        [("checkpoints.1.storage_class", "zonal-rwx")],
+        "checkpoints[1].storage_class",
+        "made, and paid for, in the VPC 'default', where no node of this cluster reaches them",
+    ),
+    (
         MEGA,
         [("checkpoints.0.size", "21Ti")],
         "checkpoints[0].size",
@@ -686,7 +692,25 @@ RIGHT: list[tuple[Mapping[str, Any], list[tuple[str, Any]]]] = [
     ),
     (ULTRA, [("platform.endpoint", {"kind": "private"})]),
     (ULTRA, [("platform.storage.0.throughput", 125), ("platform.storage.0.capacity_gib", 72000)]),
-    (ULTRA, [("checkpoints.1.storage_class", "zonal-rwx")]),
+    # GKE's own classes make their instances in this VPC.
+    (
+        ULTRA,
+        [
+            (
+                "platform.network",
+                {
+                    "kind": "existing",
+                    "network": "default",
+                    "subnetwork": "s",
+                    "pods_range": "p",
+                    "services_range": "v",
+                    "service_connection": True,
+                    "storage_names": True,
+                },
+            ),
+            ("checkpoints.1.storage_class", "zonal-rwx"),
+        ],
+    ),
     (
         ULTRA,
         [
