@@ -329,6 +329,8 @@ def test_rights_hold_what_calls_ask_beside_their_own() -> None:
     # The provider lists connections to read one, and deletes it before it removes the peering.
     for right in ("deleteConnection", "get"):
         assert f"servicenetworking.services.{right}" in data("gcp.rights")["service-access"]
+    # It makes an address, and then calls again for its labels.
+    assert "compute.globalAddresses.setLabels" in data("gcp.rights")["service-access"]
 
 
 def test_rights_hold_what_edits_call() -> None:
