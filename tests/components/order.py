@@ -28,3 +28,20 @@ def assert_first(recording: Recording, needed: list[Registered], step: Registere
     assert needed, f"nothing of what {step.name} needs is there at all"
     missing = {r.urn for r in needed} - before(recording, step.urn)
     assert not missing, f"{step.urn} may run without {sorted(missing)}"
+
+
+def turns(recording: Recording) -> dict[str, int]:
+    """Return in which turn `destroy` deletes each resource; a failed turn is its last.
+
+    pulumi, pkg/resource/deploy/deployment_executor.go: what no other resource needs any more goes
+    at once, and the next turn begins when that is gone.
+    """
+    needed_by: dict[str, set[str]] = {urn: set() for urn in recording.resources}
+    for urn in recording.resources:
+        for first in before(recording, urn) & needed_by.keys():
+            needed_by[first].add(urn)
+    result: dict[str, int] = {}
+    # What exists before another is needed by all that needs that one, and by one more.
+    for urn in sorted(needed_by, key=lambda urn: len(needed_by[urn])):
+        result[urn] = 1 + max((result[later] for later in needed_by[urn]), default=0)
+    return result

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.components.order import assert_first, before
+from tests.components.order import assert_first, before, turns
 from tests.components.recording import STACKS, Recording, Registered, recorded
 
 pytestmark = pytest.mark.slow
@@ -167,6 +167,13 @@ class TestStorage:
                 continue
             assert_first(stack, stack.of_type(GRANT), volume)
             assert_first(stack, stack.of_type(RECORD), volume)
+
+    def test_full_bucket_keeps_nothing_dear(self, stack: Recording) -> None:
+        """The provider does not delete a bucket with objects, and `destroy` ends in that turn."""
+        turn = turns(stack)
+        for bucket in stack.of_type(BUCKET):
+            for dear in (*gpu_pools(stack), *stack.of_type(LUSTRE), *stack.of_type(FILESTORE)):
+                assert turn[dear.urn] < turn[bucket.urn], dear.name
 
     def test_pods_mount_what_is_there(self, stack: Recording) -> None:
         """A claim binds to the volume that waits for it; jobs come after the claims."""
