@@ -62,7 +62,9 @@ def _claims(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
                 way=rename,
             )
         else:
-            yield from _unchangeable(name, claim, new)
+            # Whose classes say nothing of growth; those of existing clusters may, and NFS' does.
+            whole = not after.standing and claim.storage_class in after.made.storage
+            yield from _unchangeable(name, claim, new, whole)
 
 
 def _datasets(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
@@ -102,7 +104,8 @@ def _claims_of(contract: ClusterContract) -> set[tuple[str, str]]:
     return {(claim.namespace, claim.claim) for claim in contract.checkpoints}
 
 
-def _unchangeable(name: str, claim: Checkpoint, new: Checkpoint) -> Iterator[Edit]:
+def _unchangeable(name: str, claim: Checkpoint, new: Checkpoint, whole: bool) -> Iterator[Edit]:
+    """Yield what the API server refuses of a claim; ``whole`` ones are of a cloud's file system."""
     if claim.storage_class is not None and new.storage_class != claim.storage_class:
         # core/v1, ValidatePersistentVolumeClaimUpdate: only resources of a bound claim change.
         yield Edit(
@@ -120,6 +123,18 @@ def _unchangeable(name: str, claim: Checkpoint, new: Checkpoint) -> Iterator[Edi
             loses=(),
             tells=f"cannot shrink from {claim.size} to {new.size}: Kubernetes only grows claims",
             way=f"leave its size at {claim.size}, or add a smaller claim of another name",
+        )
+    elif whole and _bytes(new.size) > _bytes(claim.size):
+        # kubernetes, plugin/pkg/admission/storage/persistentvolume/resize: only by classes that
+        # allow volumes to expand, which one that provisions nothing cannot.
+        yield Edit(
+            kind="checkpoint",
+            name=name,
+            loses=(),
+            tells=f"cannot grow from {claim.size} to {new.size}: Kubernetes refuses it of a class "
+            "that is a file system of the stack's, and `up` would end there",
+            way=f"leave its size at {claim.size}, which limits nothing; the file system grows in "
+            "platform.storage",
         )
 
 

@@ -714,6 +714,29 @@ def test_file_systems_of_google_keep_how_they_were_made() -> None:
             after(shipped(stack, small), shipped(stack, small, change))
 
 
+def test_claims_on_file_systems_of_clouds_keep_their_size() -> None:
+    """Kubernetes grows claims of classes that allow it alone (admission, persistentvolume/resize).
+
+    Those of an existing cluster may, and NFS' of the stack's does.
+    """
+
+    def sized(index: int, size: str) -> Change:
+        return lambda raw: raw["checkpoints"][index].update(size=size)
+
+    for stack, index in (
+        ("gcp-a3-mega", 0),
+        ("gcp-a3-ultra", 0),
+        ("gcp-a3-ultra", 1),
+        ("aws-p5-prod", 0),
+        ("aws-p5-prod", 1),
+    ):
+        old, new = (shipped(stack, sized(index, size)) for size in ("10Ti", "20Ti"))
+        with pytest.raises(RefusedError, match="cannot grow from 10Ti to 20Ti: Kubernetes"):
+            after(old, new)
+    metal = "onprem-roce-shared"
+    assert after(shipped(metal), shipped(metal, sized(0, "200Ti"))) == ""
+
+
 def more(raw: dict[str, Any]) -> None:
     images(volume="pv")(raw)
     usual = [priority.model_dump() for priority in PRIORITIES]
