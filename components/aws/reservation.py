@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pulumi
@@ -29,11 +30,18 @@ def target(
     return None if reservation is None else {"capacity_reservation_id": reservation}
 
 
+def now() -> datetime:
+    """Return the present moment, with its time zone."""
+    return datetime.now(UTC)
+
+
 def checked(name: str, pool: AwsPool, opts: pulumi.ResourceOptions) -> pulumi.Output[str] | None:
     """Return the reservation's id, once the cloud has said that it is what the pool takes it for.
 
     None for a pool without one of its own. Read at every preview, with the credentials that `pulumi
-    up` has; the id goes into the launch template only through this check.
+    up` has; the id goes into the launch template only through this check. A block that is over by
+    the stack's file is not read: it gives nothing any more, EC2 may have forgotten it, and the rest
+    of the stack has to change without it, such as to lose its protection before it is destroyed.
 
     Raises:
         MismatchError: (when read) it is in another zone, of another type, too small, or over.
@@ -41,6 +49,9 @@ def checked(name: str, pool: AwsPool, opts: pulumi.ResourceOptions) -> pulumi.Ou
     purchase = pool.purchase
     if not isinstance(purchase, Reservation | CapacityBlock):
         return None
+
+    if isinstance(purchase, CapacityBlock) and purchase.ends <= now():
+        return pulumi.Output.from_input(purchase.id)
 
     def judge(found: Mapping[str, Any]) -> str:
         if problem := mismatch(pool, found):
@@ -58,6 +69,8 @@ def checked(name: str, pool: AwsPool, opts: pulumi.ResourceOptions) -> pulumi.Ou
             availability_zone=read.availability_zone,
             instance_type=read.instance_type,
             instance_count=read.instance_count,
+            instance_platform=read.instance_platform,
+            tenancy=read.tenancy,
         ).apply(judge)
     block = ec2.get_capacity_block_reservation_output(
         id=purchase.id, opts=pulumi.InvokeOutputOptions(parent=opts.parent)
@@ -66,6 +79,8 @@ def checked(name: str, pool: AwsPool, opts: pulumi.ResourceOptions) -> pulumi.Ou
         availability_zone=block.availability_zone,
         instance_type=block.instance_type,
         instance_count=block.instance_count,
+        instance_platform=block.instance_platform,
+        tenancy=block.tenancy,
         state=block.state,
         start_date=block.start_date,
         end_date=block.end_date,

@@ -16,6 +16,7 @@ from railhead.platform.aws import facts
 from railhead.platform.aws.checks import SYSTEM, interfaces
 from railhead.platform.aws.model import (
     AwsCluster,
+    AwsPool,
     CapacityBlock,
     ElasticFileSystem,
     ExistingNetwork,
@@ -78,6 +79,8 @@ _VOLUME_RIGHTS = (
     "DescribeKey",
     "CreateGrant",
 )
+# States of reservations whose day has not come (EC2 API reference, CapacityReservation).
+_TO_COME = ("scheduled", "assessing")
 # EKS's name of an image's kind in its public parameters (EKS user guide, retrieve-ami-id).
 _IMAGE = "/aws/service/eks/optimized-ami/{minor}/amazon-linux-2023/{cpu}/{kind}/{release}"
 _CPU = {"amd64": "x86_64", "arm64": "arm64"}
@@ -375,7 +378,7 @@ def reservation(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
             continue
         [there] = answer["CapacityReservations"]
         wrong = _sold(purchase, there) or mismatch(pool, _described(there))
-        wrong = wrong or _usable(there, pool.nodes)
+        wrong = wrong or _usable(there, pool)
         if wrong:
             yield failed(f"pool {pool.name}: {purchase.id} {wrong}")
         else:
@@ -400,6 +403,8 @@ def _described(there: Mapping[str, Any]) -> dict[str, Any]:
         "availability_zone": "AvailabilityZone",
         "instance_type": "InstanceType",
         "instance_count": "TotalInstanceCount",
+        "instance_platform": "InstancePlatform",
+        "tenancy": "Tenancy",
         "state": "State",
         "placement_group_arn": "PlacementGroupArn",
     }
@@ -410,13 +415,26 @@ def _described(there: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _usable(there: Mapping[str, Any], nodes: int) -> str:
-    """Return why a reservation that fits gives no machines now; a block may be yet to begin."""
-    if there["State"] not in ("active", "scheduled", "pending", "assessing"):
-        return f"is {there['State']}"
+def _usable(there: Mapping[str, Any], pool: AwsPool) -> str:
+    """Return why a reservation that fits gives no machines now; it may be yet to begin.
+
+    A pool on a block is made with no node. A future-dated reservation gives none before it is
+    active (EC2 user guide, capacity-reservations-create).
+    """
+    state = there["State"]
+    if state not in ("active", "pending", *_TO_COME):
+        return f"is {state}"
+    if state in _TO_COME and isinstance(pool.purchase, Reservation) and pool.first_nodes:
+        begins = f", from {start.isoformat()}" if (start := there.get("StartDate")) else ""
+        return (
+            f"is {state}{begins}: EC2 starts no node before it is active, and EKS calls a group "
+            "failed that gets none: write `initial_nodes: 0`, and scale the group up then"
+        )
     free = there["AvailableInstanceCount"]
-    if there["State"] == "active" and free < nodes:
-        return f"has {free} of {there['TotalInstanceCount']} instances free, {nodes} are needed"
+    if state == "active" and free < pool.nodes:
+        return (
+            f"has {free} of {there['TotalInstanceCount']} instances free, {pool.nodes} are needed"
+        )
     return ""
 
 

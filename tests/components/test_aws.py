@@ -10,6 +10,7 @@ import re
 import subprocess
 from collections import Counter
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,7 +22,7 @@ from pulumi_aws import eks
 from railhead.base.errors import PrerequisiteError
 from railhead.catalog.versions import AWS_DRANET, EFA_DEVICE_PLUGIN
 from railhead.components import arguments
-from railhead.components.aws import build
+from railhead.components.aws import build, reservation
 from railhead.components.aws.eks_cluster import kubeconfig
 from railhead.components.aws.network import subnet_blocks
 from railhead.components.aws.node_pools import network_interfaces
@@ -907,6 +908,7 @@ class TestNodePools:
 
 
 RESERVATION = ("aws:ec2/capacityReservation:CapacityReservation", "cr-0a1b2c3d4e5f60718")
+STARTS = datetime.fromisoformat("2026-12-07T11:30:00+00:00")
 BLOCK_SOURCE = "aws:ec2/getCapacityBlockReservation:getCapacityBlockReservation"
 
 
@@ -995,6 +997,8 @@ class TestReservation:
             ({"state": "payment-failed"}, "is payment-failed"),
             ({"state": "failed"}, "is failed"),
             ({"state": "cancelled"}, "is cancelled"),
+            ({"instance_platform": "Red Hat Enterprise Linux"}, "has instance_platform 'Red Hat"),
+            ({"tenancy": "dedicated"}, "has tenancy 'dedicated', and EKS' nodes 'default'"),
             (
                 {"placement_group_arn": "arn:aws:ec2:us-east-2:1:placement-group/theirs"},
                 "was made in placement group 'theirs', and the pool is in none: name it",
@@ -1040,6 +1044,9 @@ class TestReservation:
             (PROD, {"instanceType": "p5e.48xlarge"}, "has instance_type 'p5e.48xlarge'"),
             (PROD, {"instanceCount": 15}, "is for 15 instances"),
             (PROD, {"placementGroupArn": f"{ARN}theirs"}, "was made in placement group 'theirs'"),
+            (PROD, {"instancePlatform": "SUSE Linux"}, "has instance_platform 'SUSE Linux'"),
+            (PROD, {"tenancy": "dedicated"}, "has tenancy 'dedicated'"),
+            (BLOCK, {"tenancy": "dedicated"}, "has tenancy 'dedicated'"),
             (BLOCK, {"availabilityZone": "us-west-2c"}, "has availability_zone 'us-west-2c'"),
             (BLOCK, {"instanceType": "p5.48xlarge"}, "has instance_type 'p5.48xlarge'"),
             (BLOCK, {"instanceCount": 3}, "is for 3 instances"),
@@ -1057,11 +1064,35 @@ class TestReservation:
             checked("x", pool, pulumi.ResourceOptions())
 
         with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(reservation, "now", lambda: STARTS)
             patch.setitem(reservations(), RESERVATION, {**shapes.EXISTING[RESERVATION], **wrong})
             block = answers()[BLOCK_SOURCE]
             patch.setitem(answers(), BLOCK_SOURCE, lambda asked: {**block(asked), **wrong})
             with pytest.raises(Exception, match=f"{purchased(pool)} {said}"):
                 run_program(None, tmp_path, program=program)
+
+    @pytest.mark.parametrize("over", [True, False])
+    def test_a_block_that_is_over_stops_nothing(self, over: bool, tmp_path: Path) -> None:
+        """Name the case: only an `up` with a protected pool in it lets go of the pool."""
+        asked: list[Any] = []
+
+        def forgotten(arguments: Mapping[str, Any]) -> dict[str, Any]:
+            asked.append(arguments)
+            raise ValueError("InvalidCapacityReservationId.NotFound")
+
+        with pytest.MonkeyPatch.context() as patch:
+            days = timedelta(days=15 if over else 1)
+            patch.setattr(reservation, "now", lambda: STARTS + days)
+            patch.setitem(answers(), BLOCK_SOURCE, forgotten)
+            if not over:
+                with pytest.raises(Exception, match="NotFound"):
+                    below(stack_cluster(BLOCK), tmp_path)
+                return
+            recording = below(stack_cluster(BLOCK), tmp_path)
+        template = named(recording, TEMPLATE, "h200-template")
+        specification = template.inputs["capacityReservationSpecification"]
+        target = {"capacityReservationId": "cr-0b1c2d3e4f5061728"}
+        assert (specification["capacityReservationTarget"], asked) == (target, [])
 
 
 class TestNetwork:

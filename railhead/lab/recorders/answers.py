@@ -85,6 +85,8 @@ def learn(section: Mapping[str, Any]) -> None:
             "availabilityZone": purchase.get("availability_zone"),
             "instanceCount": pool["nodes"],
             "instanceType": pool["instance_type"],
+            "instancePlatform": "Linux/UNIX",
+            "tenancy": "default",
         }
         if purchase.get("kind") == "reservation":
             EXISTING["aws:ec2/capacityReservation:CapacityReservation", purchase["id"]] = {
@@ -92,9 +94,7 @@ def learn(section: Mapping[str, Any]) -> None:
                 "arn": f"arn:aws:ec2:{region}:{ACCOUNT}:capacity-reservation/{purchase['id']}",
                 "endDateType": "unlimited",
                 "instanceMatchCriteria": "targeted",
-                "instancePlatform": "Linux/UNIX",
                 "ownerId": ACCOUNT,
-                "tenancy": "default",
                 **_placed(pool, region),
             }
         elif purchase.get("kind") == "capacity-block":

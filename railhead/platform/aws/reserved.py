@@ -10,6 +10,9 @@ from railhead.platform.aws.model import AwsPool, CapacityBlock, ExistingPlacemen
 
 # States in which a block will give nothing any more.
 _OVER = frozenset({"expired", "cancelled", "failed", "payment-failed"})
+# EC2 starts an instance in a reservation of its own attributes alone (EC2 user guide,
+# capacity-reservations-launch: type, platform, zone and tenancy): these are EKS' nodes'.
+_NODES = {"instance_platform": "Linux/UNIX", "tenancy": "default"}
 
 
 def mismatch(pool: AwsPool, found: Mapping[str, Any]) -> str:
@@ -21,6 +24,10 @@ def mismatch(pool: AwsPool, found: Mapping[str, Any]) -> str:
         have, want = found.get(key), getattr(pool, key)
         if key in found and have != want:
             return f"has {key} {have!r}, and the pool {want!r}"
+    for key, want in _NODES.items():
+        have = found.get(key)
+        if have and have != want:
+            return f"has {key} {have!r}, and EKS' nodes {want!r}: EC2 starts none of them in it"
     count = found.get("instance_count")
     if count is not None and int(count) < pool.nodes:
         return f"is for {int(count)} instances, and the pool for {pool.nodes}"

@@ -407,6 +407,18 @@ CASES = [
     ),
     Case(
         "reservation",
+        "is scheduled, from 2026-12-07T11:30:00+00:00: EC2 starts no node before",
+        answers=reservations(reserved("p5.48xlarge", 16, State="scheduled", **WINDOW)),
+    ),
+    Case(
+        "reservation",
+        "has instance_platform 'Red Hat Enterprise Linux'",
+        answers=reservations(
+            reserved("p5.48xlarge", 16, InstancePlatform="Red Hat Enterprise Linux")
+        ),
+    ),
+    Case(
+        "reservation",
         "has start_date 2026-12-14",
         stack=BLOCK,
         answers=reservations(
@@ -683,6 +695,15 @@ def test_a_row_fails(world: World, reader: Aws, case: Case) -> None:
     assert any(case.text in finding.text for finding in failed), [f.text for f in failed]
     assert all(f.passed is False for f in failed)
     assert all(f.remedy or ROWS[case.row].remedy for f in failed)
+
+
+def test_a_reservation_that_begins_later_may_wait(world: World, reader: Aws) -> None:
+    """Pass a group that is made with no node."""
+    raw = copy.deepcopy(fitted(section(PROD)))
+    raw["pools"][0]["initial_nodes"] = 0
+    reservations(reserved("p5.48xlarge", 16, State="scheduled", **WINDOW))()
+    [finding] = checks.ASKER.checks["reservation"](reader, cluster(raw))
+    assert finding.passed, finding.text
 
 
 def test_rows_list_the_calls_that_they_make() -> None:
