@@ -13,7 +13,7 @@ from railhead.base.finding import Finding
 from railhead.base.names import physical_name
 from railhead.machines import MACHINES
 from railhead.platform.aws import facts
-from railhead.platform.aws.checks import SYSTEM, interfaces
+from railhead.platform.aws.checks import SYSTEM, interfaces, volumes_gib
 from railhead.platform.aws.model import (
     AwsCluster,
     AwsPool,
@@ -33,10 +33,11 @@ from railhead.preflight.check import Asker, failed, ok, unknown
 from railhead.preflight.ledger import data
 from railhead.preflight.reading import Aws
 
-# Service Quotas of EC2 and VPC (`aws service-quotas list-service-quotas`): service, code, name.
+# Service Quotas (`aws service-quotas list-service-quotas`): service, code, name.
 _ADDRESSES = ("ec2", "L-0263D0A3", "EC2-VPC Elastic IPs")
 _VPCS = ("vpc", "L-F678F1CE", "VPCs per Region")
 _INTERFACES = ("vpc", "L-DF5E4CA3", "Network interfaces per Region")
+_VOLUMES = ("ebs", "L-7A658B76", "Storage for General Purpose SSD (gp3) volumes, in TiB")
 # How a pool is bought, how its types begin, their quota. On spot, generations have their own (EC2
 # user guide, using-spot-limits); of P6 no source says which.
 _VCPUS: tuple[tuple[type, tuple[str, ...], tuple[str, str, str]], ...] = (
@@ -220,8 +221,12 @@ def rights(cluster: AwsCluster) -> list[str]:
 
 
 def quota(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
-    """Compare the quotas of vCPUs with what runs and what the pools add."""
+    """Compare the quotas of vCPUs and volumes with what runs and what the pools add."""
     yield from _system_quota(aws, cluster)
+    kind = [{"Name": "volume-type", "Values": ["gp3"]}]
+    there = aws.require("ec2:DescribeVolumes", Filters=kind).get("Volumes", ())
+    used = math.ceil(sum(volume["Size"] for volume in there) / 1024)
+    yield _room(aws, _VOLUMES, math.ceil(volumes_gib(cluster) / 1024), used, "TiB")
     pools = [pool for pool in cluster.pools if isinstance(pool.purchase, OnDemand | Spot)]
     for kind, types, row in _VCPUS:
         counted = [

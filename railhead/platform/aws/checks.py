@@ -136,6 +136,21 @@ def _quotas(cluster: AwsCluster) -> Iterator[Problem]:
                 f"{pool.nodes}: a node group has {aws.GROUP_NODES} at most, unless the account's "
                 "quota `Nodes per managed node group` was raised",
             )
+    if len(cluster.pools) >= aws.GROUPS:
+        yield (
+            "pools",
+            f"{len(cluster.pools)} pools and that of the controllers are more node groups than the "
+            f"{aws.GROUPS} of a cluster, unless the account's quota `Managed node groups per "
+            "cluster` was raised",
+        )
+    if (gib := volumes_gib(cluster)) > aws.VOLUMES_TIB * 1024:
+        yield (
+            "pools",
+            f"root volumes of all nodes have {gib} GiB, and a region gives an account "
+            f"{aws.VOLUMES_TIB} TiB of gp3, unless its quota `Storage for General Purpose SSD "
+            "(gp3) volumes, in TiB` was raised: a smaller root_volume_gib will do where "
+            "local_storage is raid0, which has the containers' data",
+        )
     for zone, count in interfaces(cluster).items():
         if count > aws.INTERFACES:
             yield (
@@ -151,6 +166,13 @@ def _quotas(cluster: AwsCluster) -> Iterator[Problem]:
             f"{aws.LUSTRE_ACCOUNT_GIB}, unless its quota `Lustre Persistent 2 file storage "
             "capacity` was raised",
         )
+
+
+def volumes_gib(cluster: AwsCluster) -> int:
+    """Return the GiB of the root volumes of all nodes that there may be."""
+    system = cluster.platform.system_pool
+    pools = sum(pool.nodes * pool.root_volume_gib for pool in cluster.pools)
+    return pools + system.max_nodes * system.root_volume_gib
 
 
 def interfaces(cluster: AwsCluster) -> dict[str, int]:

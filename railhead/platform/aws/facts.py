@@ -156,7 +156,11 @@ SHUTDOWN_SECONDS = 120
 # guide, service-quotas); network interfaces in a zone, of which a P5 node has 33: the quota is a
 # region's, and "enforced per Availability Zone"; rules of a security group in each direction (VPC
 # user guide, amazon-vpc-limits: L-DF5E4CA3, L-0EA8095F); GiB of all Persistent 2 file systems of a
-# region (FSx user guide, limits).
+# region (FSx user guide, limits); managed node groups of a cluster (EKS user guide,
+# service-quotas); TiB of all gp3 volumes of a region (Service Quotas, ebs, L-7A658B76), beyond
+# which an instance ends as it starts.
+GROUPS = 30
+VOLUMES_TIB = 50
 GROUP_NODES = 450
 INTERFACES = 5000
 GROUP_RULES = 60

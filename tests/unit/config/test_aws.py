@@ -713,7 +713,7 @@ def test_what_an_account_has_at_first_is_doubted(nodes: int, doubts: list[str]) 
     """EKS: 450 nodes a group; VPC: 5000 interfaces a zone, of which a P5 node has 33."""
 
     def many(raw: Any) -> None:
-        raw["pools"][0]["nodes"] = nodes
+        raw["pools"][0] |= {"nodes": nodes, "root_volume_gib": 100}
         raw["platform"]["storage"][0]["efa"] = False
         subnets = {f"us-east-2{zone}": f"subnet-0a1b2c3d4e5f6071{zone}" for zone in "abc"}
         raw["platform"]["network"] = {
@@ -734,10 +734,37 @@ def test_two_zones_have_the_interfaces_of_both() -> None:
         burst |= {"availability_zone": "us-east-2b", "purchase": {"kind": "on-demand"}}
         raw["pools"].append(burst)
         for row in raw["pools"]:
-            row["nodes"] = 100
+            row |= {"nodes": 100, "root_volume_gib": 100}
         raw["queues"][0]["pools"].append("burst")
 
     assert doubted(two) == []
+
+
+@pytest.mark.parametrize(("nodes", "doubts"), [(101, 0), (102, 1)])
+def test_more_volumes_than_an_account_has_are_doubted(nodes: int, doubts: int) -> None:
+    """Service Quotas: 50 TiB of gp3, of which the controllers' six nodes may take 600 GiB."""
+
+    def many(raw: Any) -> None:
+        raw["pools"][0] |= {"nodes": nodes, "root_volume_gib": 500}
+        raw["platform"]["storage"][0]["efa"] = False
+
+    texts = doubted(many)
+    assert len(texts) == doubts
+    assert all("root volumes of all nodes have 51600 GiB, and" in text for text in texts)
+
+
+@pytest.mark.parametrize(("pools", "doubts"), [(29, 0), (30, 1)])
+def test_more_groups_than_a_cluster_has_are_doubted(pools: int, doubts: int) -> None:
+    def many(raw: Any) -> None:
+        row = {**raw["pools"][0], "nodes": 2, "purchase": {"kind": "on-demand"}}
+        for number in range(1, pools):
+            name = f"p{number}"
+            raw["pools"].append({**row, "name": name, "node_selector": {"railhead.dev/pool": name}})
+            raw["queues"][0]["pools"].append(name)
+
+    texts = doubted(many)
+    assert len(texts) == doubts
+    assert all("30 pools and that of the controllers are more node groups" in t for t in texts)
 
 
 def test_more_than_quotas_of_storage_and_rules_is_doubted() -> None:

@@ -133,6 +133,7 @@ def good() -> Raw:
             "L-0263D0A3": 5.0,
             "L-F678F1CE": 5.0,
             "L-DF5E4CA3": 5000.0,
+            "L-7A658B76": 50.0,
         },
         "parameters": ("recommended/image_id",),
     }
@@ -369,6 +370,11 @@ CASES = [
         "All P5 Spot Instance Requests: 0 vCPUs, 0 in use, 3072 to come",
         edit=purchase("spot"),
         answers=quota(L_C4BD4855=0.0),
+    ),
+    Case(
+        "quota",
+        "Storage for General Purpose SSD (gp3) volumes, in TiB: 8 TiB, 0 in use, 9 to come",
+        answers=quota(L_7A658B76=8.0),
     ),
     Case("networks", "EC2-VPC Elastic IPs: 2 addresses, 0 in use, 3", answers=quota(L_0263D0A3=2)),
     Case("networks", "VPCs per Region: 1 VPCs, 2 in use", answers=quota(L_F678F1CE=1)),
