@@ -550,8 +550,17 @@ def _tags(cluster: AwsCluster) -> Iterator[Problem]:
     most = aws.TAGS - 10
     if len(tags) > most:
         yield "platform.tags", f"{len(tags)} are more than {most}"
+    # A role's keys have no case, and CreateRole takes none twice (IAM user guide, id_tags;
+    # terraform-aws-github-runner, pull request 1346).
+    seen = {key.lower(): f"{key!r} of the stack's own" for key in aws.OWN_TAGS}
     for key in tags:
         yield from told(_tag, key, cluster)
+        first = seen.setdefault(key.lower(), f"{key!r}")
+        if first != f"{key!r}":
+            yield (
+                f"platform.tags.{key}",
+                f"is the key {first} to IAM, which heeds no case: leave one of them out",
+            )
 
 
 def _tag(key: str, cluster: AwsCluster) -> Iterator[Problem]:

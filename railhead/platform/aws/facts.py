@@ -340,6 +340,8 @@ CREATION_TOKEN = 64
 # What `alias/` leaves.
 KEY_ALIAS = 250
 TAG_KEY, TAG_VALUE, TAGS = 128, 256, 50
+# What the stack puts on everything, and on instances.
+OWN_TAGS = ("railhead.dev/cluster", "railhead.dev/pool")
 # EC2 user guide, tag restrictions, and IAM's pattern of them (IAM API reference, Tag).
 TAG = re.compile(r"[\w\s.:/=+@-]*")
 # EKS user guide, service quotas: of a public endpoint, and not adjustable.

@@ -467,6 +467,17 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
         put(PLATFORM, "tags", value={"aws:x": "y"}),
         "platform.tags.aws:x: keys that start 'aws:' are Amazon's own",
     ),
+    (
+        PROD,
+        put(PLATFORM, "tags", value={"Team": "a", "team": "b"}),
+        "platform.tags.team: is the key 'Team' to IAM, which heeds no case: leave one of them out",
+    ),
+    (
+        PROD,
+        put(PLATFORM, "tags", value={"Railhead.dev/Cluster": "b"}),
+        "platform.tags.Railhead.dev/Cluster: is the key 'railhead.dev/cluster' of the stack's own "
+        "to IAM, which heeds no case: leave one of them out",
+    ),
     # Storage
     (
         PROD,
