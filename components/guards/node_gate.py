@@ -197,7 +197,10 @@ def daemon_set(args: NodeGateArgs, pool: GatedPool, digest: str) -> Any:
             "requests": {"cpu": "10m", "memory": "32Mi"},
             "limits": {"memory": "128Mi"},
         },
-        "securityContext": shipped.unprivileged(),
+        # Where the runtime confines containers by SELinux (CRI-O, RKE2 and K3s with `selinux`), the
+        # usual type may not even ask whether a device's file is there (container-selinux 66ae652,
+        # container.te: container_use_devices).
+        "securityContext": shipped.unprivileged() | {"seLinuxOptions": {"type": "spc_t"}},
         # Ready is who has spoken, whatever was said: a failed node must not hold up the stack.
         "readinessProbe": {
             "exec": {"command": ["test", "-e", f"{_STATE}/spoken"]},

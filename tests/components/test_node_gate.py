@@ -216,6 +216,11 @@ class TestPod:
         assert hosts == {"sys", "dev"}
         assert all(mounts[name]["readOnly"] for name in hosts)
 
+    def test_gate_sees_devices_where_selinux_confines_containers(self) -> None:
+        """`container_t` may not stat them: the gate ended there, and no node was ever proven."""
+        (container,) = first_daemon_set(onprem(roce()))["template"]["spec"]["containers"]
+        assert container["securityContext"]["seLinuxOptions"] == {"type": "spc_t"}
+
     def test_one_dead_node_of_a_thousand_holds_up_nothing(self) -> None:
         """The provider waits for a ready pod on every node by default."""
         assert awaited(arguments.gate(parsed())) == {}
