@@ -143,9 +143,10 @@ PLATFORM = Existing(
     knows_networks=False,
     # It may be anybody's managed Kubernetes.
     knows_labels=False,
-    # AKS' LocalDNS, in the node's namespace; the default from Kubernetes 1.37 on (Azure's pages,
-    # aks/localdns-custom; Azure/AgentBaker, e2e: CLUSTER_IP).
-    name_servers=("169.254.10.11/32",),
+    # In the node's namespace: AKS' LocalDNS, the default from Kubernetes 1.37 on (Azure's pages,
+    # aks/localdns-custom; Azure/AgentBaker, e2e: CLUSTER_IP), and Kubespray's NodeLocal DNSCache,
+    # which every pod asks by default (v2.31.0, roles/kubespray_defaults: nodelocaldns_ip).
+    name_servers=("169.254.10.11/32", "169.254.25.10/32"),
     levels=(
         "topology.kubernetes.io/region",
         "topology.kubernetes.io/zone",
