@@ -211,6 +211,8 @@ ONE: list[tuple[str, str, Any, str, str]] = [
         "'ens0np0' is of fabric.rails[0] already",
     ),
     ("rdma-shared", "fabric.rails[7].master", "ens0np0", "fabric.rails[7].master", "twice"),
+    ("rdma-shared", "fabric.rails[7].master", "ens8np0.100", "fabric.rails[7].master", "VLAN"),
+    ("ipoib", "fabric.rails[7].master", "ib7.8001", "fabric.rails[7].master", "name 'ib7'"),
     ("rdma-shared", "fabric.rails", [], "fabric.rails", "is empty"),
     (
         "rdma-shared",
