@@ -16,6 +16,7 @@ from railhead.kube import nodes
 from railhead.kube.errors import ApiError
 from railhead.kube.published import find_contract
 from railhead.machines import MACHINES
+from railhead.model.node_paths import KUBELET
 from railhead.platform.existing.model import ExistingCluster
 from railhead.platform.registry import platform_of
 from railhead.preflight.check import Asker, failed, ok, unknown
@@ -157,7 +158,10 @@ def kubelet(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
 
     Any CSI driver's node plugin and device plugin mounts a directory below it.
     """
-    expected = platform_of(cluster).node_paths(cluster).kubelet
+    paths = platform_of(cluster).node_paths(cluster)
+    own = paths.kubelet
+    # MicroK8s' own is behind a link from the usual one: either is right.
+    right = {own, KUBELET} if paths.linked else {own}
     used: dict[str, list[str]] = {}
     for item in client.list("/apis/apps/v1/daemonsets"):
         for volume in item["spec"]["template"]["spec"].get("volumes") or ():
@@ -165,11 +169,12 @@ def kubelet(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
             for below in ("/plugins", "/pods", "/device-plugins"):
                 if "kubelet" in path and below in path:
                     used.setdefault(path.partition(below)[0], []).append(item["metadata"]["name"])
-    for path in sorted(used.keys() - {expected}):
-        users = ", ".join(sorted(set(used[path])))
-        yield failed(f"{users} mount {path}, and the stack takes kubelet to be in {expected}")
-    if expected in used and len(used) == 1:
-        yield ok(f"{', '.join(sorted(set(used[expected])))} mount {expected}")
+    for path, names in sorted(used.items()):
+        users = ", ".join(sorted(set(names)))
+        if path in right:
+            yield ok(f"{users} mount {path}")
+        else:
+            yield failed(f"{users} mount {path}, and the stack takes kubelet to be in {own}")
     if not used:
         yield unknown("no DaemonSet mounts kubelet's directory, which its API does not tell")
 

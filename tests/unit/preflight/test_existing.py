@@ -219,6 +219,30 @@ def test_a_moved_kubelet_fails(reader: Kubernetes, kube: KubeClient, raw: Raw) -
         assert [f.passed for f in checks.kubelet(reader, cluster)] == [True]
 
 
+def test_either_name_of_a_linked_kubelet_is_right(raw: Raw) -> None:
+    """MicroK8s links the usual directory to its own, and charts of others mount the usual one."""
+    volumes = [{"hostPath": {"path": "/var/lib/kubelet/plugins/example.com"}}]
+    plugin = {
+        "metadata": {"name": "example-csi"},
+        "spec": {"template": {"spec": {"volumes": volumes}}},
+    }
+
+    class Client:
+        def list(self, path: str) -> list[Any]:
+            return [plugin] if path.endswith("daemonsets") else []
+
+    client: Any = Client()
+    for name, passed in (("microk8s", True), ("kubeadm", True), ("k0s", False)):
+        cluster = parsed(
+            raw
+            | {
+                "platform": raw["platform"] | {"distribution": name},
+                "fabric": {"kind": "ethernet", "mode": "none"},
+            }
+        )
+        assert [f.passed for f in checks.kubelet(client, cluster)] == [passed], name
+
+
 def test_another_runtime_fails(reader: Kubernetes, kube: KubeClient, raw: Raw) -> None:
     for runtime, passed in (
         ("docker://28.0.0", False),
