@@ -86,6 +86,13 @@ class Existing(Platform[ExistingCluster]):
                     "'soft' gives up on a server that is away, and a checkpoint may be cut (nfs(5))"
                     "; write 'hard'",
                 )
+            if row.lacks_statd:
+                yield (
+                    f"platform.nfs.classes[{at}].mount_options",
+                    "version 3 of NFS keeps locks by rpc.statd, which the driver's container does "
+                    "not run: no mount would succeed; add 'nolock', by which a lock holds on its "
+                    "node alone",
+                )
 
     def addons(self, cluster: ExistingCluster) -> tuple[str, ...]:
         """Return the driver of NFS, for a server that the stack names."""

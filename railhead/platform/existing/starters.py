@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from railhead.base.errors import InputError
 from railhead.machines import MACHINES, Machine
+from railhead.platform.existing.storage import MOUNT_OPTIONS_3
 from railhead.platform.starter import (
     COMMENTS,
     Answers,
@@ -131,6 +132,7 @@ def _oke(answers: Answers) -> Section:
     common = _common(answers)
     # GPU nodes have a taint by default (oci-hpc-oke 61d210a, docs/running-ib-write-bw-test.md).
     common["pools"][0]["tolerations"] = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+    common["platform"]["nfs"]["classes"][0]["mount_options"] = list(MOUNT_OPTIONS_3)
     return {
         **common,
         # As Oracle's labeler puts them on nodes.
@@ -230,6 +232,10 @@ STARTERS = (
             "Bare-metal shapes on OKE, by Oracle's Terraform stack without virtual functions: jobs",
             "use the nodes' network. docs/existing-clusters.md says what that stack must have set.",
         ),
-        comments={"fabric": "With virtual functions: mode provider-native (docs/fabric.md)."},
+        comments={
+            "platform": "Oracle's File Storage speaks NFS 3; of another server leave "
+            "`mount_options` out.",
+            "fabric": "With virtual functions: mode provider-native (docs/fabric.md).",
+        },
     ),
 )

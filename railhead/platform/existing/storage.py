@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
@@ -11,6 +12,10 @@ from railhead.base.fields import AbsolutePath, Model, Name, matching, problem
 # Version 4.1 brings sessions, so that a request is not done twice after a reconnect; a hard mount
 # waits for a server that is away, where a soft one would tell a checkpoint's writer of an error.
 MOUNT_OPTIONS = ("nfsvers=4.1", "hard")
+# Oracle's File Storage speaks version 3 alone (oci-hpc-oke 61d210a, files/oke-fss-mount.sh), whose
+# locks need rpc.statd, which the driver's container does not run (csi-driver-nfs #178).
+MOUNT_OPTIONS_3 = ("nfsvers=3", "nolock", "hard")
+_VERSION_3 = re.compile(r"(nfs)?vers=3")
 
 
 def _elsewhere(value: str) -> str:
@@ -50,6 +55,12 @@ class NfsClassConfig(Model):
     mount_options: tuple[MountOption, ...] = MOUNT_OPTIONS
     # Images run as any user; the server says who reaches the directory.
     mode: DirectoryMode = "0777"
+
+    @property
+    def lacks_statd(self) -> bool:
+        """True if no mount of it succeeds, since nothing keeps version 3's locks."""
+        options = self.mount_options
+        return any(map(_VERSION_3.fullmatch, options)) and "nolock" not in options
 
 
 class NfsConfig(Model):

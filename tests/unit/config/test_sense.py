@@ -882,6 +882,12 @@ DOUBTED: list[tuple[str, Edit, str, str]] = [
         "platform.nfs.classes[0].mount_options",
         "write 'hard'",
     ),
+    (
+        "onprem-roce-shared",
+        put("platform.nfs.classes[0].mount_options", ["vers=3", "hard"]),
+        "platform.nfs.classes[0].mount_options",
+        "add 'nolock'",
+    ),
 ]
 
 

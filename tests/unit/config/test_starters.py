@@ -86,8 +86,12 @@ def test_a_first_stack_on_a_cluster_that_is_there_is_correct() -> None:
         for row in MACHINES.values():
             given = answers | {"machine": row.name}
             if row.provider == provider:
-                cluster = config.parse(starter.section(given), where=row.name)
+                section = starter.section(given)
+                cluster = config.parse(section, where=row.name)
                 assert list(platform_of(cluster).doubts(cluster, now)) == [], row.name
+                # Oracle's File Storage speaks no other version.
+                options = section["platform"]["nfs"]["classes"][0].get("mount_options", ())
+                assert ("nfsvers=3" in options) == (name == "oke"), row.name
                 assert wiring(cluster).environment["NCCL_IB_HCA"] == (
                     f"={','.join(row.hcas or cluster.fabric.nccl_hcas(row))}"
                 ), row.name
