@@ -32,6 +32,8 @@ class GpuOperatorArgs:
             the host has it, for nvidia-peermem to be built against.
         switches_need_nic_driver: whether NVSwitches are reached through that driver's modules, for
             which the GPUs' driver then waits.
+        rdma_on_host_alone: whether RDMA namespaces are exclusive, so that those switches are seen
+            in the node's own network namespace only.
         tolerations: Kubernetes tolerations of the pods on GPU nodes.
         paths: the nodes' directories of kubelet and containerd.
         timeout_seconds: how long each release may take.
@@ -44,6 +46,7 @@ class GpuOperatorArgs:
     runs_nfd: bool = True
     operator_loads_nic_driver: bool = False
     switches_need_nic_driver: bool = False
+    rdma_on_host_alone: bool = False
     tolerations: Sequence[Mapping[str, Any]] = ()
     paths: NodePaths = USUAL
     timeout_seconds: int = charts.RELEASE_SECONDS
@@ -85,6 +88,14 @@ def values(args: GpuOperatorArgs) -> dict[str, Any]:
             # _assert_nvlink5_system). Only there: it waits on every node of the cluster that has
             # such a NIC, also on those to which the stack brings no driver.
             driver["manager"] = {"env": [{"name": "GPU_DIRECT_RDMA_ENABLED", "value": "true"}]}
+        if args.switches_need_nic_driver and args.rdma_on_host_alone:
+            # The driver's container looks for the switches in /sys/class/infiniband, and Fabric
+            # Manager opens /dev/infiniband/umad*: another namespace has neither (Linux,
+            # drivers/infiniband/core/user_mad.c: ib_umad_open), the container takes the machine for
+            # an older one and starts no Fabric Manager, and all CUDA ends with "system not yet
+            # initialized" (gpu-driver-container 06a208c, ubuntu24.04/nvidia-driver:
+            # _assert_nvlink5_system).
+            driver["hostNetwork"] = True
         if config.driver_version is not None:
             driver["version"] = config.driver_version
     return {

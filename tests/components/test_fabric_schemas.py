@@ -143,6 +143,16 @@ def test_gpu_driver_waits_for_a_nic_driver_in_a_container() -> None:
     assert "manager" not in _values(parse(raw, where="a case"))["driver"], "the host has it"
 
 
+def test_gpu_driver_sees_switches_in_exclusive_namespaces() -> None:
+    """Fabric Manager of an HGX B200 runs in the driver's pod, which must see the host's devices."""
+    raw = cluster(next(c for c in cases() if c.mode == "sriov-roce")) | {"gpu_operator": {}}
+    assert "hostNetwork" not in _values(parse(raw, where="a case"))["driver"], "of an H100"
+    raw["pools"][0]["instance_type"] = "dgx-b200"
+    assert _values(parse(raw, where="a case"))["driver"]["hostNetwork"] is True
+    raw["fabric"]["sriov"] = {"rdma_mode": "shared"}
+    assert "hostNetwork" not in _values(parse(raw, where="a case"))["driver"], "every pod sees them"
+
+
 @pytest.mark.parametrize("gpu", [None, {}, {"nfd": "existing"}], ids=["none", "own", "existing"])
 @pytest.mark.parametrize(
     "network", [None, {}, {"nfd": "existing"}], ids=["none", "own", "existing"]
