@@ -17,6 +17,9 @@ from railhead.machines import MACHINES, Machine
 from railhead.platform.registry import platforms_of
 from tests.components.recording import Recording, run_stack, stack_cluster
 
+_NAME = 'device.attributes["dra.net"].ifName'
+_SELECTOR = f'has({_NAME}) && {_NAME}.startsWith("ens")'
+
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
@@ -98,7 +101,7 @@ VARIANTS: dict[tuple[str, str, str], dict[str, dict[str, Any]]] = {
     ("dranet", "roce", "existing"): {
         "selected": {
             "driver": "existing",
-            "selector": 'device.attributes["dra.net"].ifName.startsWith("ens")',
+            "selector": _SELECTOR,
         }
     },
 }
@@ -251,7 +254,7 @@ def fabric(case: Case) -> dict[str, Any]:
     if case.mode == "provider-native":
         return raw | {"resource": "rdma/ib", "per_pod": 1, "hcas": hcas}
     if case.mode == "dranet":
-        own = {"selector": 'device.attributes["dra.net"].ifName.startsWith("ens")'}
+        own = {"selector": _SELECTOR}
         picked = own if case.fabric in ("roce", "infiniband") else {}
         return raw | {"driver": "managed" if case.platform == "gcp" else "install"} | picked
     return raw

@@ -579,7 +579,7 @@ class TestClaims:
         (spec,) = claims("dranet-roce-existing-selected").values()
         (request,) = spec["spec"]["devices"]["requests"]
         assert request["exactly"]["deviceClassName"] == "railhead-rdma"
-        assert request["exactly"]["selectors"][0]["cel"]["expression"].startswith("device.")
+        assert request["exactly"]["selectors"][0]["cel"]["expression"].startswith("has(device.")
 
     def test_managed_dranet_and_efa_have_classes_of_their_own(self) -> None:
         for identity, name in (

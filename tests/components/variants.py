@@ -199,7 +199,8 @@ def _ipoib(cluster: dict[str, Any], platform: dict[str, Any], pool: dict[str, An
 
 
 def _dranet(cluster: dict[str, Any], platform: dict[str, Any], pool: dict[str, Any]) -> None:
-    selector = 'device.attributes["dra.net"].ifName.startsWith("ibp")'
+    name = 'device.attributes["dra.net"].ifName'
+    selector = f'has({name}) && {name}.startsWith("ibp")'
     cluster["fabric"] = {
         "kind": "infiniband",
         "mode": "dranet",

@@ -75,9 +75,10 @@ class DranetFabric(BaseFabric):
     def _picked(self, _: FabricSite) -> Iterator[Problem]:
         """Yield a problem without a selector: dranet publishes almost every RDMA NIC of a node.
 
-        An expression that reads an attribute which a device has not ends the claim's allocation,
-        and dranet v1.4.0 says ``rdmaDevice`` only of NICs without a network interface
-        (pkg/inventory/db.go, addRDMAAttributes).
+        An expression that reads an attribute which a device has not ends the claim's allocation.
+        dranet v1.4.0 says ``rdmaDevice`` only of NICs without a network interface, such as those
+        to a B200's NVSwitches, and ``ifName`` of the others (pkg/inventory/db.go,
+        addRDMAAttributes and addLinkAttributes).
         """
         if self.driver == "managed" or self.kind not in _SITES:
             return
@@ -95,6 +96,13 @@ class DranetFabric(BaseFabric):
                 f"reads {_DEVICE}, which dranet says only of NICs without a network interface: at "
                 "any other the scheduler ends the allocation with an error, and no pod starts; "
                 f"list interfaces, such as {example}",
+            )
+        elif _INTERFACE in self.selector and f"has({_INTERFACE})" not in self.selector:
+            yield (
+                "fabric.selector",
+                f"reads {_INTERFACE}, which RDMA devices without a network interface have not: at "
+                "one of them the scheduler ends the allocation with an error, and no pod starts; "
+                f"ask first whether it is there, as in {example}",
             )
 
     def addons(self) -> tuple[str, ...]:

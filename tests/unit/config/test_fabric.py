@@ -397,3 +397,8 @@ def test_a_claim_says_which_nics_are_the_fabrics() -> None:
     assert f"x: fabric.selector: reads {device}, which dranet says only of NICs" in mistakes(raw)
     raw["fabric"]["selector"] = f'has({device}) && {device} in ["mlx5_0"]'
     parse(raw, where="x")
+    name = 'device.attributes["dra.net"].ifName'
+    raw["fabric"]["selector"] = f'{name}.startsWith("ens")'
+    assert f"x: fabric.selector: reads {name}, which RDMA devices without" in mistakes(raw)
+    raw["fabric"]["selector"] = f'has({name}) && {name}.startsWith("ens")'
+    parse(raw, where="x")
