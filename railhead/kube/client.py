@@ -100,12 +100,14 @@ class Cluster(Connection):
         follow: bool,
         since_time: str | None = None,
         tail: int | None = None,
+        most_bytes: int | None = None,
         previous: bool = False,
         quiet_seconds: float = 10.0,
     ) -> AbstractContextManager[Iterator[str]]:
         """Return the lines of a container's log, each with its timestamp in front.
 
-        ``previous`` reads the log of the container before its last restart.
+        ``previous`` reads the log of the container before its last restart, ``most_bytes`` so many
+        from its beginning.
 
         Raises:
             TimeoutError: from the iterator, after ``quiet_seconds`` without a byte; call again.
@@ -121,6 +123,8 @@ class Cluster(Connection):
             query["sinceTime"] = since_time
         if tail is not None:
             query["tailLines"] = str(tail)
+        if most_bytes is not None:
+            query["limitBytes"] = str(most_bytes)
         path = core(namespace, "pods", pod) + "/log"
         return self.lines(path, query=query, quiet_seconds=quiet_seconds)
 

@@ -42,6 +42,11 @@ def _times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
+def times_put_back(workload: Object | None) -> int:
+    """Return how often a job was put back into its queue."""
+    return sum(count for _, count in _evictions(workload or {}))
+
+
 def put_back(workload: Object | None) -> str:
     """Return a sentence on how often and why a job was put back into its queue, or nothing.
 
@@ -55,7 +60,7 @@ def put_back(workload: Object | None) -> str:
     happened = _evictions(workload)
     if not happened:
         return ""
-    total = sum(count for _, count in happened)
+    total = times_put_back(workload)
     reasons = ", ".join(why if len(happened) == 1 else f"{_times(n)} {why}" for why, n in happened)
     text = f"put back {_times(total)} ({reasons})"
     at = ((workload.get("status") or {}).get("requeueState") or {}).get("requeueAt")

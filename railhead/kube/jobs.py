@@ -22,7 +22,7 @@ from railhead.base.quantity import parse, show
 from railhead.kube import client as kube
 from railhead.kube import volcano
 from railhead.kube.conditions import condition, holds
-from railhead.kube.evictions import deactivated, put_back
+from railhead.kube.evictions import deactivated, put_back, times_put_back
 from railhead.kube.queues import flavors, quota
 
 Object = dict[str, Any]
@@ -67,7 +67,8 @@ class Node:
     """One pod of the gang.
 
     ``machine`` is empty until the pod is placed, ``since`` until its container runs, and
-    ``finished`` until that has ended. ``name`` is by its role, where the job has several.
+    ``finished`` until that has ended. ``created`` is when the pod was. ``name`` is by its role,
+    where the job has several.
     """
 
     index: int
@@ -81,6 +82,7 @@ class Node:
     reason: str
     finished: str = ""
     since: str = ""
+    created: str = ""
     role: str = TRAINER_JOB
     #: The index of the first pod of its role.
     first: int = 0
@@ -142,6 +144,9 @@ class JobState:
         restarts: times that the whole gang was started again.
         charged: pods that its scheduler charges, None before it has seen the job.
         held: seconds for which Kueue had admitted it, all its admissions together.
+        before: of these, the seconds before its present pods were created.
+        queued: seconds without an admission until now or its end; None if Kueue has no record.
+        evictions: times that Kueue took its quota back.
         roles: its roles, its own pods first, if it has several; ``wanted`` is all pods, and
             ``processes_per_node`` and ``gpus_per_node`` are of its own.
     """
@@ -162,6 +167,9 @@ class JobState:
     restarts: int
     user: str = ""
     held: int = 0
+    before: int = 0
+    queued: int | None = None
+    evictions: int = 0
     roles: tuple[Role, ...] = ()
 
     @property
@@ -309,6 +317,7 @@ def read_node(pod: Object) -> Node:
         reason=_why(pod, container),
         finished=str((state.get("terminated") or {}).get("finishedAt") or ""),
         since=str((state.get("running") or {}).get("startedAt") or ""),
+        created=str(metadata.get("creationTimestamp") or ""),
     )
 
 
@@ -620,6 +629,12 @@ def _detail(
     return ""
 
 
+def _end(workload: Object | None, now: datetime) -> datetime:
+    """Return when a Workload finished; else now."""
+    finished = condition(workload, "Finished") if holds(workload, "Finished") else {}
+    return _time(finished["lastTransitionTime"]) if finished else now
+
+
 def _held_seconds(workload: Object | None, now: datetime) -> int:
     """Return for how long a Workload had its quota.
 
@@ -632,9 +647,7 @@ def _held_seconds(workload: Object | None, now: datetime) -> int:
     since = str(condition(workload, "Admitted").get("lastTransitionTime") or "")
     if not since or not holds(workload, "Admitted"):
         return before
-    finished = condition(workload, "Finished") if holds(workload, "Finished") else {}
-    end = _time(finished["lastTransitionTime"]) if finished else now
-    return before + max(0, int((end - _time(since)).total_seconds()))
+    return before + max(0, int((_end(workload, now) - _time(since)).total_seconds()))
 
 
 def _build(
@@ -653,6 +666,9 @@ def _build(
     pods = sum(role.nodes for role in roles)
     wanted = int(trainer.get("numNodes") or pods or counted or 1)
     phase = _phase(job, workload, group, nodes, wanted)
+    now, created = datetime.now(UTC), _time(metadata["creationTimestamp"])
+    held, end = _held_seconds(workload, now), _end(workload, now)
+    began = min((_time(node.created) for node in nodes if node.created), default=end)
     return JobState(
         name=metadata["name"],
         namespace=metadata["namespace"],
@@ -677,11 +693,14 @@ def _build(
         else _processes(job, workload, child, group),
         gpus_per_node=roles[0].gpus_per_node if roles else _gpus(job, workload, group)[1],
         charged=counted,
-        created=_time(metadata["creationTimestamp"]),
+        created=created,
         nodes=nodes,
         restarts=int(((child or {}).get("status") or {}).get("restarts") or 0),
         user=str((metadata.get("annotations") or {}).get(USER) or ""),
-        held=_held_seconds(workload, datetime.now(UTC)),
+        held=held,
+        before=max(0, held - max(0, int((end - began).total_seconds()))),
+        queued=max(0, int((end - created).total_seconds()) - held) if workload else None,
+        evictions=times_put_back(workload),
         roles=roles,
     )
 

@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,7 +31,7 @@ from railhead.launch.console import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from railhead.kube.client import Cluster
     from railhead.kube.jobs import JobState, Node
@@ -76,27 +77,34 @@ def wait(
         raise RailheadError("; ".join(bad), remedy="`railhead describe NAME` says what happened")
 
 
-_HOURS_BY: Mapping[str, Callable[[JobState], str]] = {
-    "job": lambda state: f"{state.namespace}/{state.name}",
-    "user": lambda state: state.user,
-    "queue": lambda state: f"{state.namespace}/{state.queue}",
-}
+#: What ``--hours`` adds up by.
+HOURS_BY = ("job", "user", "queue", "team")
 
 
-def _hours(states: Sequence[JobState], by: str, *, as_json: bool) -> None:
-    """Print the GPU hours of jobs, the most first, and their sum."""
-    used: dict[str, list[float]] = {}
+def _hours(cluster: Cluster, states: Sequence[JobState], by: str, *, as_json: bool) -> None:
+    """Print what jobs used, those that used most first, and their sum."""
+    from railhead.kube.published import find_contract
+    from railhead.launch import hours
+
+    key = hours.keys(find_contract(cluster))[by]
+    each: dict[str, list[hours.Use]] = {}
     for state in states:
-        used.setdefault(_HOURS_BY[by](state), []).append(state.gpu_hours)
-    rows = sorted(((key, len(each), sum(each)) for key, each in used.items()), key=lambda r: -r[2])
+        each.setdefault(key(state), []).append(hours.used(cluster, state))
+    # No two jobs of a namespace have one name.
+    uses = [
+        replace(several[0], by=name) if by == "job" else hours.added(several, name)
+        for name, several in each.items()
+    ]
+    uses.sort(key=lambda use: -(use.gpu_hours or 0))
     if as_json:
-        dump([{by: key, "jobs": count, "gpu_hours": round(total, 2)} for key, count, total in rows])
+        dump([use.to_json(by) for use in uses])
         return
-    rows.append(("all", len(states), sum(total for _, _, total in rows)))
-    table(
-        (by.upper(), "JOBS", "GPU HOURS"),
-        [(key or "-", str(count), f"{total:.1f}") for key, count, total in rows],
-    )
+    table(hours.columns(by), [use.row(by) for use in (*uses, hours.added(uses, "all"))])
+    if any(use.at_most for use in uses):
+        say(
+            "up to: all time before the last restart, as this machine has not all logs of it; "
+            "`railhead logs NAME --previous` brings what the claim has"
+        )
 
 
 def listed(
@@ -106,7 +114,11 @@ def listed(
     ] = None,
     hours: Annotated[
         str | None,
-        typer.Option("--hours", metavar="BY", help="Add up GPU hours by job, user or queue."),
+        typer.Option(
+            "--hours",
+            metavar="BY",
+            help="GPU hours, and what restarts took of them, by job, user, queue or team.",
+        ),
     ] = None,
     namespace: Namespace = None,
     as_json: Json = False,
@@ -118,7 +130,8 @@ def listed(
 
     Example: [bold]railhead list --phase running --phase queued[/bold]
 
-    GPU hours of all jobs that are still there: [bold]railhead list --hours user[/bold]
+    GPU hours of all jobs that are still there, the time they waited in their queue, and what
+    restarts took: [bold]railhead list --hours user[/bold]
 
     Exits 0, even when there are no jobs.
     """
@@ -131,17 +144,17 @@ def listed(
             f"--phase {wrong[0]}: not a phase; allowed: {', '.join(known)}",
             remedy="name one of them",
         )
-    if hours not in (None, *_HOURS_BY):
+    if hours not in (None, *HOURS_BY):
         raise InputError(
-            f"--hours {hours}: not known; allowed: {', '.join(_HOURS_BY)}",
+            f"--hours {hours}: not known; allowed: {', '.join(HOURS_BY)}",
             remedy="name one of them",
         )
     with connected(kubeconfig, context, lab) as cluster:
         states = jobs.read_states(cluster, namespaces_of(cluster, namespace))
-    states = [state for state in states if not phase or state.phase.value in phase]
-    if hours is not None:
-        _hours(states, hours, as_json=as_json)
-        return
+        states = [state for state in states if not phase or state.phase.value in phase]
+        if hours is not None:
+            _hours(cluster, states, hours, as_json=as_json)
+            return
     if as_json:
         dump([state.to_json() for state in states])
         return

@@ -88,7 +88,7 @@ def read(lines: Iterable[str]) -> Progress:
     seen = Progress()
     for line in lines:
         stamp, _, text = line.partition(" ")
-        at = _time(stamp)
+        at = when(stamp)
         if at is not None and (seen.last is None or at > seen.last):
             seen = replace(seen, last=at)
         # Steps outrank epochs: where both are printed, the steps move.
@@ -103,7 +103,23 @@ def read(lines: Iterable[str]) -> Progress:
     return seen
 
 
-def _time(stamp: str) -> datetime | None:
+def steps(lines: Iterable[tuple[str, str]]) -> list[tuple[datetime, str, float]]:
+    """Return when each step was printed, which steps or epochs they are, and how far it was.
+
+    Two kinds are two totals: a bar of shards that are loaded is not the training's. A bar is
+    at 0 before the script knows where it goes on, so 0 is no step.
+    """
+    rows = []
+    for stamp, text in lines:
+        at, step = when(stamp), _step(text)
+        if at is not None and step is not None:
+            number, _, of = step[1].partition("/")
+            rows.append((at, f"{step[0]} of {of}", float(number)))
+    return [row for row in rows if row[2]]
+
+
+def when(stamp: str) -> datetime | None:
+    """Return the kubelet's timestamp of a line; None if it has none."""
     try:
         # Nanoseconds are more than Python reads.
         cut = re.sub(r"(\.\d{6})\d+", r"\1", stamp)

@@ -187,6 +187,14 @@ class Folder:
             )
         )
 
+    def starts(self, index: int) -> dict[tuple[str, int], list[tuple[str, str]]]:
+        """Return the (timestamp, text) lines of each start of a node, by its pod and restarts."""
+        return {
+            (uid, restarts): [(at, text) for at, _, text in self._of(index, uid, restarts)]
+            for (uid, restarts), node in self.containers().items()
+            if node == index
+        }
+
     def _of(self, index: int, uid: str, restarts: int) -> Iterator[tuple[str, int, str]]:
         path = self.path / f"{index}-{uid}-{restarts}.log"
         for part in (path.with_suffix(".log.before"), path):
@@ -205,6 +213,11 @@ def folder(namespace: str, name: str, uid: str) -> Folder:
     base = home()
     _make_room(base)
     return Folder(path=base / namespace / name / uid)
+
+
+def known(namespace: str, name: str, uid: str) -> Folder:
+    """Return a job's own to read from; it may not exist."""
+    return Folder(path=home() / namespace / name / uid)
 
 
 def of_run(namespace: str, name: str, uid: str, files: Collection[str]) -> Folder:

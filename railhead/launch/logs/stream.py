@@ -479,12 +479,27 @@ def keep(cluster: kube.Cluster, job: JobState) -> int:
     return len(nodes)
 
 
-def stamped(cluster: kube.Cluster, job: JobState, node: Node, *, tail: int) -> list[str]:
-    """Return a node's last lines as the kubelet has them, timestamps first; none without a log."""
+def stamped(
+    cluster: kube.Cluster,
+    job: JobState,
+    node: Node,
+    *,
+    tail: int | None = None,
+    most_bytes: int | None = None,
+) -> list[str]:
+    """Return lines of a node as the kubelet has them, timestamps first; none without a log.
+
+    They are the last ``tail``, or the first ones of ``most_bytes``.
+    """
     results: list[str] = []
     try:
         with cluster.log_lines(
-            job.namespace, node.pod, container=TRAINER_CONTAINER, follow=False, tail=tail
+            job.namespace,
+            node.pod,
+            container=TRAINER_CONTAINER,
+            follow=False,
+            tail=tail,
+            most_bytes=most_bytes,
         ) as lines:
             results.extend(lines)
     except (TimeoutError, kube.ApiError):
