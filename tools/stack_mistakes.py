@@ -101,6 +101,21 @@ RIGHTLY: tuple[tuple[str, str, str], ...] = (
         "servers and what they export are a site's own, and known where nodes mount",
     ),
     (
+        r"platform\.nfs\.directory",
+        "an unknown name",
+        "the cluster's own directory below a share: which names others took is known on its server",
+    ),
+    (
+        r"runtimes\[\d+\]\.restarts",
+        "empty",
+        "every field has a default: as often as the pool needs in a month",
+    ),
+    (
+        r"runtimes\[\d+\]\.restarts\.gang",
+        "zero",
+        "a run that is not to be tried again ends at its first fault, and says so",
+    ),
+    (
         r"checkpoints\[\d+\]\.mount_path|fabric\.ipam\.data_dir",
         "an unknown name|other letters|.*'s",
         "any path is as good, and paths know letters apart",
