@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from railhead.base.errors import InputError, RailheadError, RefusedError
+from railhead.base.errors import InputError, PrerequisiteError, RailheadError, RefusedError
 from railhead.base.options import Context, Json, Kubeconfig, Lab, grouped
 from railhead.launch.after import NodeIndex, check_ports, kubectl_words, running_node
 from railhead.launch.console import (
@@ -67,6 +67,8 @@ _OF_ITS_COMMAND = {"command", "timeout", "verify", "min_nodes", "restarts", "rol
 _COMMAND = "railhead.command"
 # Between two tries to forward ports.
 RETRY_SECONDS = 1.0
+# Between two looks at whether a pod is there, and for a job without JupyterLab to be gone.
+LOOK_SECONDS, END_SECONDS = 10.0, 120.0
 
 
 class _Dashes(TyperCommand):
@@ -191,6 +193,13 @@ def dev(
             help="Bring a port here while the shell lasts. Repeatable.",
         ),
     ] = None,
+    with_jupyter: Annotated[
+        bool,
+        typer.Option(
+            "--jupyter",
+            help="Start JupyterLab in it, print its address here, and bring its port until Ctrl-C.",
+        ),
+    ] = False,
     node: NodeIndex = 0,
     attach: Annotated[
         bool, typer.Option("--attach/--no-attach", help="Open a shell once it runs.")
@@ -206,17 +215,25 @@ def dev(
 ) -> None:
     """Open a shell in a pod of the cluster, as a job that is queued and charged like any other.
 
-    COMMAND, such as a notebook server, runs beside the shells. The job stays when a shell is left.
+    COMMAND runs beside the shells. The job stays when a shell is left.
     It ends once neither a shell nor anything else has run in it for --idle, and after --for in any
     case. `railhead dev NAME` opens another shell, `railhead cancel NAME` ends the job.
 
-    Example: [bold]railhead dev --gpus 1 --port 8888 --idle 30m[/bold]
+    Example: [bold]railhead dev --gpus 1 --idle 30m[/bold]
+
+    A notebook instead of a shell: [bold]railhead dev --gpus 1 --jupyter[/bold]
 
     Exits as `railhead launch` does until the shell is open, then with the shell's own code; with
-    --no-attach 0 once the job runs.
+    --no-attach 0 once the job runs; with --jupyter 0 after Ctrl-C, and 4 where the image has no
+    JupyterLab.
     """
     command = invoked.meta[_COMMAND]
     _check(options, what, command, ports=ports or (), attach=attach, as_json=as_json)
+    if with_jupyter and not attach:
+        raise InputError(
+            "--jupyter: its address leads here while this command runs",
+            remedy="leave out --no-attach, and add --jupyter when you come back to it by name",
+        )
     file = Path(what) if what is not None and _is_file(what) else None
     values = options.values(file, command) if file or what is None else None
     if values and namespace:
@@ -227,7 +244,13 @@ def dev(
             kubectl_words(cluster)
         if values is not None:
             job = _submit(
-                cluster, options, values, file, ports=ports or (), attach=attach, as_json=as_json
+                cluster,
+                options,
+                values,
+                file,
+                forwards=bool(ports or with_jupyter),
+                attach=attach,
+                as_json=as_json,
             )
         else:
             job, _ = found(cluster, namespaces_of(cluster, namespace), str(what))
@@ -236,6 +259,9 @@ def dev(
         state = _until_it_runs(cluster, job)
         if as_json:
             dump(state.to_json())
+        if with_jupyter:
+            _notebook(cluster, job, state, node, ports or (), new=values is not None)
+            return
         code = _enter(cluster, job, state, node, ports or (), attach=attach)
     raise typer.Exit(code)
 
@@ -301,7 +327,7 @@ def _submit(
     values: dict[str, Any],
     file: Path | None,
     *,
-    ports: Sequence[str],
+    forwards: bool,
     attach: bool,
     as_json: bool,
 ) -> Object | None:
@@ -333,7 +359,7 @@ def _submit(
             remedy="--set runtime=NAME, of one that runs a command as it is, such as torch or raw",
         )
     if attach and not options.dry_run:
-        _check_rights(cluster, plan.namespace, ports)
+        _check_rights(cluster, plan.namespace, forwards=forwards)
     dry = options.dry_run
     cli.launch_plan(cluster, plan, contract, dry_run=dry, as_json=as_json and dry)
     if dry:
@@ -343,14 +369,14 @@ def _submit(
     return found(cluster, (plan.namespace,), plan.name)[0]
 
 
-def _check_rights(cluster: Cluster, namespace: str, ports: Sequence[str]) -> None:
+def _check_rights(cluster: Cluster, namespace: str, *, forwards: bool) -> None:
     """Check that the user may open a shell and the ports, before the job waits for its quota.
 
     Raises:
         RefusedError: RBAC does not let them.
     """
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-    rights = {"exec": "open a shell in"} | ({"portforward": "forward ports of"} if ports else {})
+    rights = {"exec": "open a shell in"} | ({"portforward": "forward ports of"} if forwards else {})
     for right, act in rights.items():
         attributes = {"resource": "pods", "subresource": right, "verb": "create"}
         review = {"spec": {"resourceAttributes": attributes | {"namespace": namespace}}}
@@ -397,10 +423,16 @@ def _limit(job: Object) -> tuple[str, ...]:
 
     A lost connection leaves the shell in its container (kubernetes #89031), where it counts as use.
     """
+    idle = _idle(job)
+    return ("env", f"TMOUT={idle}") if idle else ()
+
+
+def _idle(job: Object) -> str:
+    """Return the seconds of --idle of a job that `dev` made; empty for another."""
     trainer = (job.get("spec") or {}).get("trainer") or {}
     words = (*trainer.get("command", ()), *trainer.get("args", ()))
     idle = next((after for word, after in itertools.pairwise(words) if word == _HOLDS), "")
-    return ("env", f"TMOUT={idle}") if idle.isdigit() else ()
+    return idle if idle.isdigit() else ""
 
 
 def _enter(
@@ -418,11 +450,7 @@ def _enter(
     pod, container = running_node(state, node).pod, container_of(cluster, state.runtime)
     name, where = state.name, ("-n", state.namespace)
     back = f"`railhead dev {name}` opens another shell, `railhead cancel {name}` ends the job"
-    say(f"files: kubectl -n {state.namespace} cp FILE {pod}:/tmp/ -c {container}")
-    say(
-        f"VS Code: in the Kubernetes view, namespace {state.namespace}, right-click container "
-        f"{container} of pod {pod}, `Attach Visual Studio Code`"
-    )
+    _say_ways_in(state, pod, container)
     for port in ports:
         local, _, remote = port.rpartition(":")
         say(f"port {remote} of the pod is localhost:{local or remote} while the shell is open")
@@ -445,6 +473,105 @@ def _enter(
             over.set()
     say(back)
     return code
+
+
+def _say_ways_in(state: JobState, pod: str, container: str) -> None:
+    """Say how files and VS Code get into a pod.
+
+    VS Code asks kubectl, by its current context (code.visualstudio.com,
+    docs/devcontainers/attach-container.md).
+    """
+    say(f"files: kubectl -n {state.namespace} cp FILE {pod}:/tmp/ -c {container}")
+    say(
+        "VS Code: F1, `Dev Containers: Attach to Running Kubernetes Container...`, namespace "
+        f"{state.namespace}, pod {pod}, container {container}"
+    )
+
+
+def _notebook(
+    cluster: Cluster,
+    job: Object,
+    state: JobState,
+    node: int,
+    ports: Sequence[str],
+    *,
+    new: bool,
+) -> None:
+    """Start JupyterLab in a pod, or find it there, say its address, and bring its port.
+
+    A ``new`` job whose image has none is ended.
+
+    Raises:
+        PrerequisiteError: the image has no JupyterLab.
+        RailheadError: it does not start, or its job has ended.
+    """
+    from railhead.kube.published import container_of
+    from railhead.launch import jupyter, submit
+
+    pod, container = running_node(state, node).pod, container_of(cluster, state.runtime)
+    name, where = state.name, ("-n", state.namespace)
+    idle = _idle(job) or str(_seconds(IDLE))
+    try:
+        server = jupyter.start(
+            kubectl_words(
+                cluster, *where, "exec", pod, "-c", container, "--", *jupyter.words(idle)
+            ),
+            name,
+        )
+    except PrerequisiteError:
+        if new:
+            submit.cancel(cluster, job, timeout_seconds=END_SECONDS, progress=lambda _: None)
+            say(f"{name} was ended")
+        raise
+    taken = {int(port.partition(":")[0]) for port in ports}
+    local = _free_port(0 if server.port in taken else server.port)
+    _say_ways_in(state, pod, container)
+    say(f"JupyterLab, until Ctrl-C: {server.url(local)}")
+    all_ports = (f"{local}:{server.port}", *ports)
+    forward = kubectl_words(cluster, *where, "port-forward", f"pod/{pod}", *all_ports)
+    over, ended = threading.Event(), False
+    with ThreadPoolExecutor() as pool:
+        pool.submit(_forward, forward, over)
+        try:
+            while not (ended := _ended(cluster, job, pod)):
+                over.wait(LOOK_SECONDS)
+        except KeyboardInterrupt:
+            say(
+                f"{name} goes on, with JupyterLab; `railhead dev {name} --jupyter` comes back, "
+                f"`railhead cancel {name}` ends it"
+            )
+        finally:
+            over.set()
+    if ended:
+        raise RailheadError(
+            f"{name}: pod {pod} does not run any longer",
+            remedy=f"`railhead describe {name}` says what happened",
+        )
+
+
+def _ended(cluster: Cluster, job: Object, pod: str) -> bool:
+    """Return whether a job's pod is gone or has ended; False while nobody answers."""
+    from railhead.kube import client as kube
+    from railhead.kube import jobs
+
+    try:
+        now = cluster.find(kube.core(job["metadata"]["namespace"], "pods", pod))
+    except RailheadError:
+        return False
+    return now is None or jobs.read_node(now).ended
+
+
+def _free_port(wanted: int) -> int:
+    """Return a port of this machine that is free: the one that is wanted, if it is."""
+    for port in (wanted, 0):
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                listener.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return int(listener.getsockname()[1])
+    return wanted
 
 
 def _forward(words: Sequence[str], over: threading.Event) -> None:

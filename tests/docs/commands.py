@@ -26,8 +26,8 @@ FENCE = re.compile(
 )
 # Other programs that a page may use; their arguments are not checked.
 OTHER = frozenset(
-    "apt-get aws bash cat cd cp curl export git helm jupyter kubectl less ls mkdir nproc pip ps "
-    "python python3 source sudo tail timeout top torchrun uname xargs".split()
+    "apt-get aws bash cat cd cp curl export git helm kubectl less ls mkdir nproc pip ps "
+    "python python3 source sudo tail tensorboard timeout top torchrun uname xargs".split()
 )
 PULUMI = frozenset(
     "about cancel config destroy login logs preview refresh stack up version whoami".split()

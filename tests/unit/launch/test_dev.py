@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -20,12 +23,15 @@ import yaml
 from railhead import cli
 from railhead.base.errors import ExitCode
 from railhead.launch.dev import HOLD, SHELL
+from railhead.launch.jupyter import START
 from railhead.twin.plane import free_port
 from tests.unit.launch import world
 from tests.unit.launch.conftest import CONTRACT, publish
 from tests.unit.launch.fake_api import Api
 
 REAL_POPEN = subprocess.Popen
+#: What Jupyter writes into its runtime folder.
+SERVER = {"port": 8888, "token": "abc", "base_url": "/", "secure": False, "version": "2"}
 LIMITED = ("env", "TMOUT=3600", *SHELL)
 
 
@@ -36,6 +42,13 @@ class Kubectl:
     program: Path
     called: list[list[str]] = field(default_factory=list)
     may_end: Callable[[], bool] = lambda: True
+    answer: subprocess.CompletedProcess[str] = field(
+        default_factory=lambda: subprocess.CompletedProcess([], 0, json.dumps(SERVER), "")
+    )
+
+    def run(self, words: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        self.called.append(words[1:])
+        return self.answer
 
     def forward(self, words: list[str], **streams: int) -> subprocess.Popen[bytes]:
         assert set(streams.values()) == {subprocess.DEVNULL}
@@ -61,6 +74,7 @@ def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kubectl:
     monkeypatch.setenv("PATH", f"{fake.program.parent}:{os.environ['PATH']}")
     monkeypatch.setattr(subprocess, "Popen", fake.forward)
     monkeypatch.setattr(subprocess, "call", fake.shell)
+    monkeypatch.setattr(subprocess, "run", fake.run)
     monkeypatch.setattr("railhead.launch.dev.RETRY_SECONDS", 0.01)
     return fake
 
@@ -154,7 +168,7 @@ def test_a_shell_is_opened_once_it_runs(admitting: Api, run: Any, kubectl: Kubec
     for text in (
         "it ends by itself 1h after its last use, and 8h after it began in any case",
         f"files: kubectl -n training cp FILE {pod}:/tmp/ -c node",
-        f"container node of pod {pod}, `Attach Visual Studio Code`",
+        f"Kubernetes Container...`, namespace training, pod {pod}, container node",
         "`railhead dev mine` opens another shell, `railhead cancel mine` ends the job",
     ):
         assert text in err
@@ -258,6 +272,7 @@ def test_what_contradicts_itself_is_refused(
         (("demo", "--gpus", "1", "--idle", "1h"), "demo: a job that runs takes no gpus, idle"),
         (("--json",), "--json: standard output is the shell's"),
         (("--no-attach", "--port", "1"), "--port: no shell is open"),
+        (("--no-attach", "--jupyter"), "--jupyter: its address leads here"),
         (("--port", "x"), "x: not a port"),
         (("--idle", "soon"), "--idle soon: not a time; allowed: a duration"),
         (("--for", "soon"), "timeout: 'soon' is not allowed"),
@@ -273,6 +288,131 @@ def test_what_contradicts_itself_is_refused(
     monkeypatch.setenv("PATH", "")
     assert run("dev", "--name", "mine")[0] == ExitCode.MISSING_PREREQUISITE
     assert f"{world.JOBS}/mine" not in api.objects
+
+
+# -- a notebook ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def interrupted(kubectl: Kubectl, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Press Ctrl-C once the port is brought here."""
+
+    def look(*_: object) -> bool:
+        while not kubectl.count("port-forward"):
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("railhead.launch.dev._ended", look)
+
+
+def test_a_notebook_has_an_address_here(
+    admitting: Api, run: Any, kubectl: Kubectl, interrupted: None
+) -> None:
+    port = free_port()
+    kubectl.answer.stdout = json.dumps(SERVER | {"port": port})
+    code, out, err = run("dev", "--name", "mine", "--jupyter", "--idle", "30m")
+    assert (code, out) == (0, "")
+    assert f"JupyterLab, until Ctrl-C: http://localhost:{port}/lab?token=abc\n" in err
+    assert "`railhead dev mine --jupyter` comes back" in err
+    start, forward = kubectl.called[:2]
+    pod = "mine-node-0-0-abcde"
+    assert start[2:10] == ["-n", "training", "exec", pod, "-c", "node", "--", "sh"]
+    assert start[-3:] == [START, "railhead-jupyter", "1800"]
+    assert forward[2:] == ["-n", "training", "port-forward", f"pod/{pod}", f"{port}:{port}"]
+    # Neither an object of the cluster nor a file here has the token.
+    assert "abc" not in json.dumps(admitting.objects[f"{world.JOBS}/mine"]["spec"])
+    assert run("dev", "mine", "--jupyter")[0] == 0
+    assert f"{world.JOBS}/mine" in admitting.objects
+
+
+def test_a_port_that_is_taken_gives_way(
+    admitting: Api, run: Any, kubectl: Kubectl, interrupted: None
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        kubectl.answer.stdout = json.dumps(SERVER | {"port": port, "base_url": "/mine/"})
+        err = run("dev", "--name", "mine", "--jupyter")[2]
+    match = re.search(r"http://localhost:(\d+)/mine/lab\?token=abc", err)
+    assert match is not None
+    assert int(match[1]) != port
+
+
+@pytest.mark.parametrize("new", [True, False])
+def test_an_image_without_a_notebook_is_named(
+    admitting: Api, run: Any, kubectl: Kubectl, new: bool
+) -> None:
+    kubectl.answer.returncode = 127
+    if not new:
+        world.admit(admitting, world.job(admitting, "mine"))
+    code, _, err = run("dev", *(("--name",) if new else ()), "mine", "--jupyter")
+    assert code == ExitCode.MISSING_PREREQUISITE
+    assert "mine's image has no jupyter-lab on its PATH\n  fix: begin another with an image" in err
+    # What holds GPUs for nothing ends.
+    assert (f"{world.JOBS}/mine" in admitting.objects, "mine was ended" in err) == (not new, new)
+
+
+def test_a_notebook_that_does_not_start_says_why(
+    admitting: Api, run: Any, kubectl: Kubectl
+) -> None:
+    kubectl.answer = subprocess.CompletedProcess([], 1, "", "ImportError: no tornado\n")
+    code, _, err = run("dev", "--name", "mine", "--jupyter")
+    assert code == ExitCode.FAILED
+    assert "JupyterLab does not start in mine: ImportError: no tornado" in err
+
+
+def test_notebook_ends_with_its_pod(api: Api, run: Any, kubectl: Kubectl) -> None:
+    owner = world.job(api, "demo")
+    world.admit(api, owner)
+    kubectl.answer.stdout = json.dumps(SERVER | {"port": free_port()})
+    threading.Timer(0.3, api.remove, [f"{world.PODS}/demo-node-0-0-abcde"]).start()
+    code, _, err = run("dev", "demo", "--jupyter")
+    assert code == ExitCode.FAILED
+    assert "demo: pod demo-node-0-0-abcde does not run any longer" in err
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
+    """Run what starts a notebook, with a program in its place that reports as Jupyter does."""
+    (tmp_path / "bin").mkdir()
+    env = os.environ | {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "TMPDIR": str(tmp_path)}
+
+    def start(program: str) -> subprocess.CompletedProcess[str]:
+        if program:
+            file = tmp_path / "bin" / "jupyter-lab"
+            file.write_text(f"#!/bin/sh\n{program}\n")
+            file.chmod(0o755)
+        words = ["sh", "-c", START, "railhead-jupyter", "30"]
+        return subprocess.run(
+            words, env=env, capture_output=True, text=True, timeout=60, check=False
+        )
+
+    yield start
+    for file in tmp_path.glob("railhead-jupyter-*/jpserver-*.json"):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(file.stem.partition("-")[2]), signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_a_notebook_is_started_once_with_a_secret_token(lab: Any, tmp_path: Path) -> None:
+    assert lab("").returncode == 127
+    program = (
+        'echo "$@" >&2; printf \'{"token": "%s"}\' "$(cat $JUPYTER_TOKEN_FILE)" '
+        ">$JUPYTER_RUNTIME_DIR/jpserver-$$.json; exec sleep 60"
+    )
+    first, again = lab(program), lab(program)
+    assert (first.returncode, again.stdout) == (0, first.stdout)
+    token = json.loads(first.stdout)["token"]
+    assert re.fullmatch("[0-9a-f]{48}", token)
+    (folder,) = tmp_path.glob("railhead-jupyter-*")
+    assert {oct(file.stat().st_mode & 0o77) for file in (folder, *folder.iterdir())} == {"0o0"}
+    log = (folder / "log").read_text()
+    assert ("--MappingKernelManager.cull_idle_timeout=30" in log, token in log) == (True, False)
+
+
+@pytest.mark.slow
+def test_a_notebook_that_ends_at_once_is_reported(lab: Any) -> None:
+    result = lab("echo broken >&2; exit 3")
+    assert (result.returncode, result.stdout, result.stderr) == (1, "", "broken\n")
 
 
 # -- its end ------------------------------------------------------------------------------------
