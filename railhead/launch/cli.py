@@ -60,15 +60,18 @@ Example: [bold]railhead launch examples/torch-ddp.yaml --follow[/bold]
 
 One job for each value: [bold]railhead launch JOB.yaml --matrix env.LR=1e-3,1e-4[/bold]
 
-Once another job has completed: [bold]railhead launch JOB.yaml --after pretrain[/bold]
+Once another job has completed: [bold]railhead launch JOB.yaml --after pretrain[/bold]. This
+command waits for it, and nothing in the cluster does: in a terminal that is closed, it launches
+nothing.
 
 A complete job file:
 
 \b
 {example}
 Exits 0 when the job is submitted or, with --wait or --follow, when it has completed; 1 when it
-failed; 3 for a mistake in the file; 5 when there is no job of --after; 6 when the cluster or a
-check refuses it, or a job of --after did not complete; 7 after --timeout.
+failed; 3 for a mistake in the file; 4 after five minutes without the API server; 5 when there is no
+job of --after; 6 when the cluster or a check refuses it, or a job of --after failed or was deleted;
+7 after --timeout; 130 after Ctrl-C.
 """.format(example=JOB_FILE_EXAMPLE.replace("[", "\\["))
 
 
@@ -170,8 +173,8 @@ def launch(
         typer.Option(
             "--after",
             metavar="JOB[:any]",
-            help="Check now, launch when this job has completed; with :any, when it has ended. "
-            "Repeatable.",
+            help="Check now, wait here, and launch when this job has completed; with :any, when it "
+            "has ended. Repeatable.",
         ),
     ] = None,
     dry_run: Annotated[
@@ -355,7 +358,10 @@ def _wait_first(
         f"{'ended' if any_end else 'completed'}"
         for job, any_end in needed
     ]
-    say(f"all checks passed; to be launched when {' and '.join(ends)}; Ctrl-C launches nothing")
+    say(
+        f"all checks passed; to be launched when {' and '.join(ends)}; Ctrl-C launches nothing, "
+        "nor does a terminal that is closed"
+    )
     to_complete = {job["metadata"]["uid"] for job, any_end in needed if not any_end}
     try:
         with closing(_each_end(cluster, [job for job, _ in needed], timeout)) as over:

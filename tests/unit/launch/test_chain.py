@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,8 @@ import pytest
 
 from railhead.base.errors import ExitCode
 from railhead.contract import Queue
+from railhead.kube import jobs
+from railhead.kube.errors import NoAnswerError
 from railhead.launch import submit
 from tests.unit.launch import world
 from tests.unit.launch.conftest import CONTRACT, Clock, publish
@@ -144,6 +149,47 @@ def test_lost_connection_while_it_waits(
     clock.then[150.0] = lambda: world.end(api, before)
     assert run("launch", job_file, "--after", "pretrain")[0] == 0
     assert NEW in api.objects
+
+
+def test_five_minutes_without_a_server_launch_nothing(
+    api: Api,
+    run: Any,
+    job_file: Path,
+    before: Any,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(submit, "POLL_SECONDS", 50.0)
+    reads: list[bool] = []
+
+    def no_answer(*_: Any) -> Any:
+        reads.append(True)
+        raise NoAnswerError("lab: no answer", remedy="ask again")
+
+    def lost() -> None:
+        monkeypatch.setattr(jobs, "find_again", no_answer)
+
+    clock.then[50.0] = lost
+    code, _, err = run("launch", job_file, "--after", "pretrain")
+    assert (code, NEW in api.objects) == (ExitCode.MISSING_PREREQUISITE, False)
+    assert "nothing was launched" in err
+    assert len(reads) > 5
+
+
+@pytest.mark.slow
+def test_a_closed_terminal_launches_nothing(
+    api: Api, kubeconfig: Path, job_file: Path, before: Any
+) -> None:
+    words = ["launch", job_file, "--after", "pretrain", "--kubeconfig", kubeconfig]
+    with subprocess.Popen(
+        [sys.executable, "-m", "railhead", *map(str, words)], stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        seen = next(line for line in process.stderr if "to be launched when" in line)
+        process.send_signal(signal.SIGHUP)
+        assert process.wait(timeout=30) == -signal.SIGHUP
+    assert seen.endswith("Ctrl-C launches nothing, nor does a terminal that is closed\n")
+    assert NEW not in api.objects
 
 
 @pytest.fixture
