@@ -8,13 +8,37 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from pulumi.runtime.rpc import UNKNOWN
+
 from railhead.lab.planning import Plan
 from railhead.lab.recorders.recording import changed_paths, forced
 
 Kind = Literal["added", "deleted", "replaced", "changed"]
 _NOTHING: Mapping[str, Any] = {}
+_DURATION = re.compile(r"([0-9.]+)(h|m(?!s)|s)")
 # The folder of one plan, which is another one in each (`railhead.lab.planning`).
 _FOLDER = re.compile(r"/[^\s'\"]*/railhead-plan-[^/\s'\"]+(?=/)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manner:
+    """The options of a resource of which the engine prints no plan.
+
+    Args:
+        provider: URN of the provider; empty for the default one.
+        deleted_with: URN of the resource with which it goes; empty where it goes by itself.
+        goes_first: whether it is deleted before its successor is made.
+        replaced_for: paths of inputs whose change replaces it, whatever its provider says.
+        secret: outputs that are secret, whatever its provider says.
+        limits: seconds that each of ``create``, ``update`` and ``delete`` may take.
+    """
+
+    provider: str = ""
+    deleted_with: str = ""
+    goes_first: bool = False
+    replaced_for: frozenset[str] = frozenset()
+    secret: frozenset[str] = frozenset()
+    limits: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +58,7 @@ class Planned:
     refers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     ignores: frozenset[str] = frozenset()
     aliases: frozenset[str] = frozenset()
+    manner: Manner | None = None
     parent: str = ""
     frames: tuple[tuple[str, int], ...] = ()
 
@@ -111,9 +136,28 @@ def _planned(state: Mapping[str, Any], root: str) -> Planned:
         refers={key: tuple(sorted(urns)) for key, urns in refers.items() if urns},
         ignores=frozenset(state.get("ignoreChanges") or ()),
         aliases=frozenset(state.get("aliases") or ()),
+        manner=_manner(state) if "deleteBeforeReplace" in state else None,
         parent=str(state.get("parent") or ""),
         frames=tuple(_frames(state, root)),
     )
+
+
+def _manner(state: Mapping[str, Any]) -> Manner:
+    provider = str(state.get("provider") or "").rpartition("::")[0]
+    return Manner(
+        provider="" if "::default" in provider else provider,
+        deleted_with=state["deletedWith"],
+        goes_first=state["deleteBeforeReplace"],
+        replaced_for=frozenset(state["replaceOnChanges"]),
+        secret=frozenset(state["additionalSecretOutputs"]),
+        limits={key: _seconds(text) for key, text in state["customTimeouts"].items()},
+    )
+
+
+def _seconds(text: str) -> float:
+    """Return the seconds of one of Go's durations, such as ``1h30m``."""
+    units = {"h": 3600.0, "m": 60.0, "s": 1.0}
+    return sum(float(count) * units[unit] for count, unit in _DURATION.findall(text))
 
 
 def _frames(state: Mapping[str, Any], root: str) -> Iterator[tuple[str, int]]:
@@ -149,7 +193,9 @@ def _parsed(value: Any) -> Any:
 def compare(before: Mapping[str, Planned], after: Mapping[str, Planned]) -> list[Change]:
     """Return all differences."""
     matched = _matched(before, after)
-    before = {urn: _following(resource, matched) for urn, resource in before.items()}
+    moved = _moved(before, after, matched)
+    known = {**matched, **moved}
+    before = {urn: _following(resource, known) for urn, resource in before.items()}
     changes = [
         change
         for old, new in matched.items()
@@ -161,7 +207,7 @@ def compare(before: Mapping[str, Planned], after: Mapping[str, Planned]) -> list
     for urn, resource in before.items():
         if urn in matched:
             continue
-        same = by_identity.get(resource.identity)
+        same = by_identity.get(resource.identity) or added.get(moved.get(urn, ""))
         if same is None:
             changes.append(Change(kind="deleted", before=resource, after=None))
             continue
@@ -172,7 +218,7 @@ def compare(before: Mapping[str, Planned], after: Mapping[str, Planned]) -> list
             Change(kind="replaced", before=resource, after=same, paths=paths, forced_by=("URN",))
         )
     changes += [Change(kind="added", before=None, after=r) for r in added.values()]
-    return changes
+    return _cascaded(changes, before, after, known)
 
 
 def _matched(before: Mapping[str, Planned], after: Mapping[str, Planned]) -> dict[str, str]:
@@ -185,10 +231,80 @@ def _matched(before: Mapping[str, Planned], after: Mapping[str, Planned]) -> dic
     return results
 
 
+def _moved(
+    before: Mapping[str, Planned], after: Mapping[str, Planned], matched: Mapping[str, str]
+) -> dict[str, str]:
+    """Return URN of the base -> that of the head, of what has another parent and no alias."""
+    taken = set(matched.values())
+    places: dict[tuple[str, str], list[str]] = {}
+    for urn, resource in after.items():
+        if urn not in taken:
+            places.setdefault((resource.type, resource.name), []).append(urn)
+    results = {}
+    for urn, resource in before.items():
+        new = places.get((resource.type, resource.name), []) if urn not in matched else []
+        if len(new) == 1:
+            results[urn] = new[0]
+    return results
+
+
+def _cascaded(
+    changes: Sequence[Change],
+    before: Mapping[str, Planned],
+    after: Mapping[str, Planned],
+    known: Mapping[str, str],
+) -> list[Change]:
+    """Return changes with what is replaced because it holds the id of what is replaced.
+
+    An id is not known yet then, as a name that the program gives is.
+    """
+    results = {change.either.urn: change for change in changes}
+    todo = [urn for urn, change in results.items() if change.kind == "replaced"]
+    names = {new: old for old, new in known.items()}
+    while todo:
+        replaced = todo.pop()
+        for urn, resource in after.items():
+            old = before.get(names.get(urn, ""))
+            there = results.get(urn)
+            if old is None or (there and there.kind != "changed"):
+                continue
+            paths = [
+                path
+                for key, urns in resource.refers.items()
+                if replaced in urns
+                for path in _unknown(resource.inputs.get(key), key)
+            ]
+            if fixed := tuple(forced(resource.type, paths)):
+                more = there.paths if there else ()
+                results[urn] = Change(
+                    kind="replaced",
+                    before=old,
+                    after=resource,
+                    paths=(*more, *(p for p in paths if p not in more)),
+                    forced_by=fixed,
+                )
+                todo.append(urn)
+    return list(results.values())
+
+
+def _unknown(value: Any, path: str) -> Iterator[str]:
+    """Yield the path of each leaf that is not known before the update; a list is one."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _unknown(inner, f"{path}.{key}")
+    elif UNKNOWN in str(value):
+        yield path
+
+
 def _following(resource: Planned, matched: Mapping[str, str]) -> Planned:
     """Return a resource of the base that refers to others by the names that the head has."""
+    manner = resource.manner
+    if manner is not None:
+        others = (matched.get(urn, urn) for urn in (manner.provider, manner.deleted_with))
+        manner = replace(manner, **dict(zip(("provider", "deleted_with"), others, strict=True)))
     return replace(
         resource,
+        manner=manner,
         waits_for=frozenset(matched.get(urn, urn) for urn in resource.waits_for),
         refers={
             key: tuple(sorted(matched.get(urn, urn) for urn in urns))
@@ -206,8 +322,11 @@ def _changed(old: Planned, new: Planned, after: Mapping[str, Planned]) -> Change
         for key in sorted({*old.refers, *new.refers})
         if key in old.inputs and key in new.inputs and old.refers.get(key) != new.refers.get(key)
     )
-    options = old.protect != new.protect or old.retain != new.retain or old.ignores != new.ignores
-    if not (paths or references or options or lost_order(old, new, after)):
+    options = (
+        *(old.protect != new.protect, old.retain != new.retain, old.ignores != new.ignores),
+        *(old.aliases - new.aliases, old.manner != new.manner),
+    )
+    if not (paths or references or any(options) or lost_order(old, new, after)):
         return None
     fixed = tuple(forced(new.type, list(paths)))
     return Change(

@@ -157,18 +157,21 @@ class Monitor:
         return str(request.provider).rpartition("::")[0]
 
     def _aliases(self, request: Any) -> list[str]:
-        """Return the URNs by which the engine would know it: its own aliases, and its parent's."""
-        results = []
+        """Return the URNs by which the engine would know it: its own aliases, and its parent's.
+
+        Each of its names may be below each of its parent's (step_generator.go, generateAliases).
+        """
+        results, names = [], [(request.type, request.name)]
         for alias in request.aliases:
             if alias.urn:
                 results.append(alias.urn)
                 continue
             spec = alias.spec
             parent = "" if spec.noParent else spec.parentUrn or request.parent
-            results.append(self._urn(parent, spec.type or request.type, spec.name or request.name))
+            names.append((spec.type or request.type, spec.name or request.name))
+            results.append(self._urn(parent, *names[-1]))
         above = self.states.get(request.parent, {}).get("aliases") or ()
-        results += [self._urn(alias, request.type, request.name) for alias in above]
-        return results
+        return results + [self._urn(alias, *named) for alias in above for named in names]
 
     def _plain(self, value: Any) -> Any:
         """Return inputs as `pulumi preview --json` prints them."""
@@ -242,9 +245,20 @@ def _state(urn: str, request: Any, inputs: Any, aliases: list[str]) -> dict[str,
         "protect": bool(getattr(request, "protect", False)),
         "retainOnDelete": bool(getattr(request, "retainOnDelete", False)),
         "ignoreChanges": sorted(getattr(request, "ignoreChanges", ())),
+        "replaceOnChanges": sorted(getattr(request, "replaceOnChanges", ())),
+        "additionalSecretOutputs": sorted(getattr(request, "additionalSecretOutputs", ())),
+        "deleteBeforeReplace": bool(getattr(request, "deleteBeforeReplace", False)),
+        "deletedWith": getattr(request, "deletedWith", ""),
+        "customTimeouts": _timeouts(request),
         "aliases": aliases,
         "stackTrace": list(_frames(request)),
     }
+
+
+def _timeouts(request: Any) -> dict[str, str]:
+    """Return the time limits that a program sets, as Go's durations, by what they limit."""
+    limits = getattr(request, "customTimeouts", None)
+    return {w: t for w in ("create", "update", "delete") if (t := getattr(limits, w, ""))}
 
 
 def _frames(request: Any) -> Iterator[dict[str, str]]:
