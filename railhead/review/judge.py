@@ -16,7 +16,7 @@ from railhead.review.gone import OTHER, OWNER, gone, size
 from railhead.review.judged import Judged, few, unjudged
 from railhead.review.model import Level
 from railhead.review.objects import BY_KIND, READ, WORKLOADS
-from railhead.review.rows import MARKS, fields, flat, several, told, unread
+from railhead.review.rows import MARKS, differing, fields, flat, several, told, unread
 
 # Networks of pods' rails: a stack's file changes them too, and no other row says what they lose.
 _RAILS = (
@@ -27,6 +27,7 @@ _RAILS = (
 # Parts of a cloud's resources that the rules of rights read.
 _RIGHTS = r"^(policy|policyDocument|assumeRolePolicy|managedPolicyArns|policyArn|role|members?)\b"
 _ASIDE = (*MARKS, "description")
+_SECRET = "[secret]"  # noqa: S105 - as plans print one
 
 
 def judged(
@@ -49,6 +50,9 @@ def judged(
     if change.kind in ("deleted", "replaced"):
         yield from _lost(change, code=code, named=named)
     yield from _options(change)
+    if code:
+        yield from _manner(change)
+    yield from _plain(change)
     yield from _order(change, after)
     kind = change.either.type.rpartition(":")[2].removesuffix("Patch")
     made = [after[urn] for urn in added if urn in after] if kind in WORKLOADS else []
@@ -163,7 +167,9 @@ def _lost(
         )
         return
     if change.forced_by == ("URN",):
-        text = "has another name in the program: it is recreated, and then deleted as the old one"
+        moved = resource.name == change.either.name
+        text = f"has another {'parent' if moved else 'name'} in the program: it is recreated, and "
+        text += "then deleted as the old one" if resource.identity else f"then {row.what}"
     else:
         text = (
             f"is replaced{amount}, because of {', '.join(change.forced_by)}: meanwhile {row.what}"
@@ -209,6 +215,78 @@ def _options(change: Change) -> Iterator[tuple[str, Judged]]:
     if ignored := sorted(new.ignores - old.ignores):
         text = f"ignores changes of {', '.join(ignored)} from now on: no edit reaches the cluster"
         yield "ignores", Judged("ask", "file", text, "who edits it next")
+
+
+def _manner(change: Change) -> Iterator[tuple[str, Judged]]:
+    """Yield options that code takes away, of which nothing shows on the day."""
+    old, new = change.before, change.after
+    if old is None or new is None:
+        return
+    row = gone(new.type)
+    if names := sorted(urn.rsplit("::", 1)[-1] for urn in old.aliases - new.aliases - {new.urn}):
+        text = f"has no alias {few(names, 2)} any more: a stack that was made under it deletes "
+        text += f"that one and makes another, and then {row.what}"
+        yield "alias", Judged("ask", row.loss, text, "stacks that have had no `up` since")
+    if old.manner is None or new.manner is None:
+        return
+    was, now = old.manner, new.manner
+    if was.provider != now.provider:
+        text = f"is made by {_of(now.provider)}, not {_of(was.provider)}: in the account, region "
+        text += f"or cluster of that one; it is replaced, and then {row.what}"
+        yield "provider", Judged("refuse", row.loss, text, row.who)
+    if lost := sorted(was.secret - now.secret):
+        text = f"has its outputs {', '.join(lost)} in plain text in the stack's state"
+        yield "secret", Judged("refuse", "rights", text, "nobody, until someone reads them")
+    if was.goes_first and not now.goes_first:
+        text = "is replaced by one that is made before it goes: where its name or its machines "
+        text += "are taken until then, that fails"
+        yield "goes-first", Judged("ask", "jobs", text, "who changes it next")
+    if now.goes_first and not was.goes_first:
+        text = f"goes before its successor is made, when it is replaced: meanwhile {row.what}"
+        yield "goes-first", Judged("ask", row.loss, text, row.who)
+    if lost := sorted(was.replaced_for - now.replaced_for):
+        text = f"is not replaced any more when {', '.join(lost)} changes: that cannot be updated"
+        yield "replaced-for", Judged("ask", "jobs", text, "who changes it next")
+    if more := sorted(now.replaced_for - was.replaced_for):
+        text = f"is replaced when {', '.join(more)} changes: meanwhile {row.what}"
+        yield "replaced-for", Judged("ask", row.loss, text, row.who)
+    for what, seconds in sorted(was.limits.items()):
+        if what not in now.limits or now.limits[what] < seconds:
+            text = f"has {_time(now.limits.get(what))} for its {what}, not {_time(seconds)}: then "
+            text += "`up` ends in an error while the work goes on"
+            yield "limit", Judged("ask", "jobs", text, "who runs an `up` that takes longer")
+    if was.deleted_with != now.deleted_with:
+        yield "deleted-with", _going(was.deleted_with, now.deleted_with)
+
+
+def _plain(change: Change) -> Iterator[tuple[str, Judged]]:
+    """Yield inputs that were secret and are not any more."""
+    shown = [
+        path
+        for path, (was, now) in (differing(change) if change.stays else {}).items()
+        if _SECRET in str(was) and now is not None and _SECRET not in str(now)
+    ]
+    if shown:
+        text = f"is no secret any more in {few(shown, 4)}: it lies in plain text in the stack's "
+        text += "state, and previews print it"
+        yield "secret", Judged("refuse", "rights", text, "nobody, until someone reads it")
+
+
+def _going(was: str, now: str) -> Judged:
+    if not now:
+        text = f"is deleted by itself, not with {_of(was)}: `destroy` waits for it, and stops "
+        text += "where what would let it go is away"
+    else:
+        text = f"is not deleted by itself but with {_of(now)}: where that stays, so does it"
+    return Judged("ask", "jobs", text, "the next `destroy`")
+
+
+def _of(urn: str) -> str:
+    return urn.rsplit("::", 1)[-1] if urn else "the default provider"
+
+
+def _time(seconds: float | None) -> str:
+    return "what its provider gives" if seconds is None else f"{seconds / 60:g} minutes"
 
 
 def _order(change: Change, after: Mapping[str, Planned]) -> Iterator[tuple[str, Judged]]:

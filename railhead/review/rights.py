@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -121,8 +121,9 @@ def _statements(change: Change, was: Any, now: Any, **_: bool) -> Iterator[Judge
     before, after = _grants(was), _grants(now)
     yield from _allowed(sorted(after.keys() - before.keys()), added=change.kind == "added")
     if freed := [pair for pair in after if _freed(before.get(pair), after[pair])]:
+        rows = [tuple(of[pair].get("Condition") for of in (before, after)) for pair in freed]
         text = f"the condition of {_pairs(freed)} changes, or who has it"
-        yield Judged("refuse", "rights", text)
+        yield Judged("refuse", "rights", f"{text}{_no_more(rows)}")
     fewer = [
         pair for pair in after if pair not in freed and _narrowed(before.get(pair), after[pair])
     ]
@@ -157,16 +158,23 @@ def _allowed(gained: list[tuple[str, str]], *, added: bool) -> Iterator[Judged]:
 def _trust(change: Change, was: Any, now: Any, *, code: bool) -> Iterator[Judged]:
     """Yield who may newly take a role, or no longer; a service takes those that it needs."""
     before, after = _takers(was), _takers(now)
-    gained = [who for who, when in after.items() if who not in before or before[who] != when]
+    gained = [
+        who for who, when in after.items() if who not in before or _loosened(before[who], when)
+    ]
     people = [who for who in gained if not who.startswith("Service ")]
     loose = [who for who in people if who.startswith("Federated ") and _is_loose(after[who])]
     if change.kind == "deleted":
         return
     if change.kind != "added" and gained:
-        yield Judged("refuse", "rights", f"may be taken by others than before: {short(gained)}")
-    elif change.kind != "added":
-        lost = sorted(before.keys() - after.keys())
+        text = f"may be taken by others than before: {short(gained)}"
+        rows = [(before.get(who), after[who]) for who in gained]
+        yield Judged("refuse", "rights", f"{text}{_no_more(rows)}")
+    elif change.kind != "added" and (lost := sorted(before.keys() - after.keys())):
         yield Judged("ask", "access", f"may no longer be taken by {short(lost)}")
+    elif change.kind != "added":
+        fewer = [who for who, when in after.items() if before[who] != when]
+        text = f"may be taken by {short(fewer)} under more conditions only"
+        yield Judged("ask", "access", text, "who takes it, where they do not hold")
     elif loose and code:
         named = ", ".join(f"{who} ({short(_subjects(after[who]))})" for who in loose)
         text = f"may be taken by whatever is of {named}: name one repository or account in `sub`"
@@ -225,6 +233,18 @@ def _takers(document: Any) -> dict[str, Any]:
             for name in several(who):
                 takers[f"{kind} {name}".strip()] = row.get("Condition")
     return takers
+
+
+def _no_more(rows: Iterable[tuple[Any, ...]]) -> str:
+    """Return the tests of conditions, before and after, that hold nobody back any more."""
+    gone = {
+        (test, short(sorted(values)))
+        for was, now in rows
+        for test, values in _tests(was).items()
+        if _tests(now).get(test) != values
+    }
+    texts = [f"{key} {test} {values}" for (test, key), values in sorted(gone)]
+    return f": no more only where {few(texts, 4, '; ')}" if texts else ""
 
 
 def _conditions(grants: Mapping[tuple[str, str], Any], of: list[tuple[str, str]]) -> str:

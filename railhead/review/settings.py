@@ -10,6 +10,7 @@ from typing import Any
 from railhead.review.judged import Judged
 from railhead.review.model import Level, Loss
 from railhead.review.rows import came, less, lost, more, parts, short
+from railhead.review.words import words
 
 _PAID = ("capacity-block", "reservation", "reservation-group")
 _TAKEN_BACK = ("flex-start", "spot")
@@ -327,7 +328,9 @@ SETTINGS: tuple[Setting, ...] = (
         "nobody, until a run has to resume",
     ),
     # Switches that no row above speaks of.
-    Setting("*", lambda was, now: was is True and now is False, "ask", "jobs", "is switched off"),
+    Setting(
+        "*", lambda was, now: was is True and now is False, "ask", "jobs", "is switched off{words}"
+    ),
 )
 
 
@@ -344,11 +347,14 @@ def _differing(key: str, before: Any, after: Any) -> Iterator[tuple[str, Any, An
 
 def settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[str, Judged]]:
     """Yield (path, verdict) on what differs in a stack, by its file or by another default."""
+    platform = str((after.get("platform") or {}).get("kind"))
     for key in sorted({*before, *after}):
         for path, was, now in _differing(key, before.get(key), after.get(key)):
             for row in SETTINGS:
                 if fnmatchcase(path, row.path) and row.when(was, now):
-                    text = row.says.format(was=short(was), now=short(now))
+                    about = words(platform, path) if "{words}" in row.says else ""
+                    about = f": *{about}*" if about else ""
+                    text = row.says.format(was=short(was), now=short(now), words=about)
                     yield path, Judged(row.level, row.loss, text, row.who)
                     break
     yield from _unused(before, after)

@@ -13,7 +13,7 @@ from pulumi.runtime.rpc import UNKNOWN
 from railhead.lab.planning import Plan
 from railhead.review import side
 from railhead.review.added import ADDED as BY_ADDED
-from railhead.review.compare import Planned, compare, resources
+from railhead.review.compare import Manner, Planned, compare, resources
 from railhead.review.judge import judged
 from railhead.review.objects import BY_KIND
 from railhead.review.settings import settings
@@ -35,7 +35,8 @@ LIFECYCLE = "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration"
 
 
 def planned(type_: str, inputs: dict[str, Any], name: str = "it", **options: Any) -> Planned:
-    return Planned(urn=f"urn::{type_}::{name}", type=type_, name=name, inputs=inputs, **options)
+    options.setdefault("urn", f"urn::{type_}::{name}")
+    return Planned(type=type_, name=name, inputs=inputs, **options)
 
 
 def said(
@@ -630,6 +631,40 @@ def test_who_may_take_a_role_is_named() -> None:
         assert said([planned(ROLE, before)], [planned(ROLE, after)]) == [sentence]
 
 
+def test_switch_without_a_row_is_told_in_the_words_of_its_field() -> None:
+    sections: list[dict[str, Any]] = [
+        {"platform": {"kind": "existing"}, "queueing": {"end_lost_pods": on}, "other": on}
+        for on in (True, False)
+    ]
+    texts = {path: result.what for path, result in settings(*sections)}
+    assert texts["queueing.end_lost_pods"].startswith("is switched off: *Whether pods of the runt")
+    assert texts["other"] == "is switched off"
+
+
+def test_conditions_that_a_role_loses_are_named() -> None:
+    test = {"aws:RequestTag/kubernetes-namespace": "training", "aws:RequestTag/cluster": "p5"}
+    loose, tight = (
+        _trust({"Service": "pods.eks.amazonaws.com"}, Condition={"StringEquals": keys})
+        for keys in ({"aws:RequestTag/cluster": "p5"}, test)
+    )
+    (text,) = said([planned(ROLE, tight)], [planned(ROLE, loose)])
+    assert text.startswith("refuse rights: may be taken by others")
+    assert "no more only where aws:requesttag/kubernetes-namespace StringEquals" in text
+    assert "cluster" not in text.partition("only where")[2]
+    (text,) = said([planned(ROLE, loose)], [planned(ROLE, tight)])
+    assert text.startswith("ask access: may be taken by Service pods")
+
+
+def test_input_that_is_no_secret_any_more_is_refused() -> None:
+    provider = "pulumi:providers:kubernetes"
+    secret, known = (planned(provider, {"kubeconfig": v}) for v in ("[secret]", "a"))
+    text = "refuse rights: is no secret any more in kubeconfig"
+    assert any(row.startswith(text) for row in said([secret], [known]))
+    assert not any("no secret" in row for row in said([known], [secret]))
+    other = planned(provider, {"kubeconfig": "[secret]", "context": "a"})
+    assert not any("no secret" in row for row in said([secret], [other]))
+
+
 def test_rights_that_a_container_loses_are_told() -> None:
     old, new = (
         _pod(securityContext={"capabilities": {"add": names}}) for names in (["IPC_LOCK"], [])
@@ -715,6 +750,113 @@ def test_lost_protection_names_what_would_go_with_the_resource() -> None:
     pool = "gcp:container/nodePool:NodePool"
     (text,) = said([planned(pool, {}, protect=True)], [planned(pool, {})])
     assert "then its nodes and the jobs on them end" in text
+
+
+def test_alias_that_goes_is_told() -> None:
+    known = planned(FSX, {}, "b", aliases=frozenset({f"urn::{FSX}::a"}))
+    gone = planned(FSX, {}, "b")
+    (text,) = said([known], [gone])
+    assert text.startswith("ask data: has no alias a any more")
+    assert "all that is in it is deleted" in text
+    assert said([gone], [known]) == []
+    assert said([known], [gone], code=False) == []
+    # It has the old name again.
+    back = replace(gone, urn=f"urn::{FSX}::a", aliases=frozenset({gone.urn}))
+    assert said([known], [back]) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sentence"),
+    [
+        (
+            Manner(provider="urn::pulumi:providers:aws::p5"),
+            Manner(),
+            "refuse data: is made by the default provider, not p5",
+        ),
+        (Manner(secret=frozenset({"dnsName"})), Manner(), "refuse rights: has its outputs dnsName"),
+        (Manner(goes_first=True), Manner(), "ask jobs: is replaced by one that is made before"),
+        (Manner(), Manner(goes_first=True), "ask data: goes before its successor is made"),
+        (
+            Manner(replaced_for=frozenset({"throughput"})),
+            Manner(),
+            "ask jobs: is not replaced any more when throughput changes",
+        ),
+        (
+            Manner(),
+            Manner(replaced_for=frozenset({"throughput"})),
+            "ask data: is replaced when throughput changes",
+        ),
+        (
+            Manner(limits={"delete": 43200.0}),
+            Manner(limits={"delete": 1800.0}),
+            "ask jobs: has 30 minutes for its delete, not 720 minutes",
+        ),
+        (
+            Manner(limits={"delete": 43200.0}),
+            Manner(),
+            "ask jobs: has what its provider gives for its delete, not 720 minutes",
+        ),
+        (
+            Manner(deleted_with="urn::x::space"),
+            Manner(),
+            "ask jobs: is deleted by itself, not with",
+        ),
+        (Manner(), Manner(deleted_with="urn::x::space"), "ask jobs: is not deleted by itself but"),
+    ],
+)
+def test_options_that_code_takes_away_are_told(
+    before: Manner, after: Manner, sentence: str
+) -> None:
+    old, new = (planned(FSX, {}, manner=manner) for manner in (before, after))
+    (text,) = said([old], [new])
+    assert text.startswith(sentence)
+    assert said([old], [new], code=False) == []
+    # A plan of the engine's does not show them.
+    assert said([replace(old, manner=None)], [new]) == []
+
+
+def test_more_time_and_a_first_provider_lose_nothing() -> None:
+    old, new = (planned(FSX, {}, manner=Manner(limits={"delete": s})) for s in (60.0, 120.0))
+    assert said([old], [new]) == []
+    state = {"urn": "urn::x::it", "type": FSX, "deletedWith": "", "deleteBeforeReplace": True}
+    state |= {"replaceOnChanges": ["a"], "additionalSecretOutputs": [], "provider": "urn::p::aws::"}
+    state |= {"customTimeouts": {"update": "1h30m", "create": "90s"}}
+    (made,) = resources(_plan_of(state), "/").values()
+    assert made.manner == Manner(
+        provider="urn::p::aws",
+        goes_first=True,
+        replaced_for=frozenset({"a"}),
+        limits={"update": 5400.0, "create": 90.0},
+    )
+    defaults = state | {"provider": "urn:pulumi:x::y::pulumi:providers:aws::default_7_51_1::id"}
+    (other,) = resources(_plan_of(defaults), "/").values()
+    assert other.manner is not None
+    assert other.manner.provider == ""
+
+
+def _plan_of(state: dict[str, Any]) -> Plan:
+    states = {state["urn"]: state}
+    return Plan(stack="it", resources=(), violations=(), judged=False, seconds=0.0, states=states)
+
+
+def test_lost_parent_is_told_with_what_goes() -> None:
+    old, new = (planned(FSX, {}, urn=urn) for urn in (f"urn::up${FSX}::it", f"urn::{FSX}::it"))
+    (text,) = said([old], [new])
+    assert text.startswith("refuse data: has another parent in the program")
+    assert "all that is in it is deleted" in text
+    user = planned(INGRESS, {"a": "x"}, waits_for=frozenset({old.urn}))
+    assert len(said([old, user], [new, replace(user, waits_for=frozenset({new.urn}))])) == 1
+
+
+def test_what_holds_the_id_of_a_replaced_resource_is_replaced() -> None:
+    group = "aws:ec2/securityGroup:SecurityGroup"
+    refers = {"securityGroupIds": (f"urn::{group}::it",)}
+    for known, count in ((UNKNOWN, 2), ("by-name", 1)):
+        store = planned(FSX, {"securityGroupIds": [known]}, refers=refers)
+        before, after = (planned(group, {"description": text}) for text in ("a", "b"))
+        texts = said([before, store], [after, store])
+        assert len([text for text in texts if "is replaced" in text]) == count
+        assert any("refuse data: is replaced" in text for text in texts) is (count == 2)
 
 
 def test_expiry_of_a_bucket_that_was_there_is_refused() -> None:
