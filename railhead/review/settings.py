@@ -115,6 +115,14 @@ SETTINGS: tuple[Setting, ...] = (
         "runs that overwrite their checkpoint in place",
     ),
     Setting(
+        "queueing.end_lost_pods",
+        _off,
+        "ask",
+        "jobs",
+        "pods on a lost node stay until a person deletes them, and their gang hangs meanwhile",
+        "runs whose node is lost at night",
+    ),
+    Setting(
         "pools*.schedulable*",
         more,
         "ask",

@@ -600,6 +600,11 @@ def test_settings_that_lose_something_are_told() -> None:
         ({"fabric": {"sriov": {"drain": True}}}, {"fabric": {"sriov": {"drain": False}}}, NICS),
         ({"fabric": {"sriov": {"vfs": 1}}}, {"fabric": {"sriov": {"vfs": 8}}}, "NICs of every nod"),
         ({"fabric": {"lock_memory": True}}, {"fabric": {"lock_memory": False}}, "IPC_LOCK"),
+        (
+            {"queueing": {"end_lost_pods": True}},
+            {"queueing": {"end_lost_pods": False}},
+            "pods on a lost node stay until a person",
+        ),
         ({"a": {"b": True}}, {"a": {"b": False}}, "ask jobs: is switched off"),
         ({"a": {"b": False}}, {"a": {"b": True}}, ""),
         (team(weight=2), team(weight=0), "ask quota: gets less of what is unused"),
@@ -633,11 +638,12 @@ def test_who_may_take_a_role_is_named() -> None:
 
 def test_switch_without_a_row_is_told_in_the_words_of_its_field() -> None:
     sections: list[dict[str, Any]] = [
-        {"platform": {"kind": "existing"}, "queueing": {"end_lost_pods": on}, "other": on}
+        {"platform": {"kind": "gcp"}, "pools": [{"name": "a", "image_streaming": on}], "other": on}
         for on in (True, False)
     ]
     texts = {path: result.what for path, result in settings(*sections)}
-    assert texts["queueing.end_lost_pods"].startswith("is switched off: *Whether pods of the runt")
+    (path,) = texts.keys() - {"other"}
+    assert texts[path].startswith("is switched off: *Whether containers start before their images")
     assert texts["other"] == "is switched off"
 
 
