@@ -300,8 +300,11 @@ def _following(resource: Planned, matched: Mapping[str, str]) -> Planned:
     """Return a resource of the base that refers to others by the names that the head has."""
     manner = resource.manner
     if manner is not None:
-        others = (matched.get(urn, urn) for urn in (manner.provider, manner.deleted_with))
-        manner = replace(manner, **dict(zip(("provider", "deleted_with"), others, strict=True)))
+        manner = replace(
+            manner,
+            provider=matched.get(manner.provider, manner.provider),
+            deleted_with=matched.get(manner.deleted_with, manner.deleted_with),
+        )
     return replace(
         resource,
         manner=manner,
