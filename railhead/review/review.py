@@ -19,6 +19,7 @@ from railhead.lab.planning import Violation, priced
 from railhead.model.removals import RemovalConfig
 from railhead.review import place
 from railhead.review.compare import Change, Planned, compare, resources
+from railhead.review.jobs import jobs, programs
 from railhead.review.judge import judged
 from railhead.review.judged import few
 from railhead.review.judges import differs, judges
@@ -63,7 +64,10 @@ _WHO: dict[str, str] = {
 }
 
 
-_OF_TEXTS = (secrets, requirements, hashes, projects, pipelines, scripts, workflows, machines)
+_OF_TEXTS = (
+    *(secrets, requirements, hashes, projects, pipelines, scripts, workflows, machines),
+    *(jobs, programs),
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,171 @@
+"""Reads jobs, which no plan shows: the files of `railhead launch`, and the programs that train."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from railhead.base.tags import moves
+from railhead.catalog.switches import SWITCHES
+from railhead.review.judged import few
+from railhead.review.model import Finding, Level, Loss, Place
+from railhead.review.reading import mapping, nodes
+from railhead.review.rows import less, lost, parts, short
+from railhead.review.settings import Setting
+from railhead.review.sources import Sources
+
+_ASIDE = ("tests/", "docs/", "railhead/")
+_TRAINS = frozenset(
+    """accelerate deepspeed horovod jax lightning megatron mpi4py paddle pytorch_lightning ray
+    tensorflow torch transformers""".split()
+)
+# Methods and functions of frameworks' checkpoints, and what is lost without them.
+_CALLS: tuple[tuple[tuple[str, ...], str], ...] = (
+    (
+        ("rename", "replace"),
+        "a checkpoint is no more renamed when it is whole: the next run takes a half one for it",
+    ),
+    (("fsync",), "what was written may be on no disk when the node is lost"),
+    (
+        (
+            *("load", "load_checkpoint", "load_state", "load_state_dict", "restore"),
+            *("get_checkpoint", "latest_checkpoint", "set_state_dict"),
+        ),
+        "a run that starts again loads less of its checkpoint, or begins at step 0",
+    ),
+    (
+        ("save", "save_checkpoint", "save_state", "report"),
+        "less is saved: a run that starts again has lost more steps",
+    ),
+    (("set_epoch",), "each epoch has its data in the same order"),
+)
+
+
+def _other(was: Any, now: Any) -> bool:
+    return bool(was != now)
+
+
+def _fewer(was: Any, now: Any) -> bool:
+    return now is not None and less(was, now)
+
+
+def _moving(_: Any, now: Any) -> bool:
+    return isinstance(now, str) and moves(now)
+
+
+_PRIORITY = "goes before or after others: {was} -> {now}"
+#: Fields of a job's file (:mod:`railhead.launch.job.model`).
+_FIELDS: tuple[Setting, ...] = (
+    Setting("*image", _moving, "refuse", "jobs", "{now} has a tag that moves: no run is repeated"),
+    Setting("*image", _other, "ask", "jobs", "runs another image: {was} -> {now}"),
+    Setting("checkpoint", lost, "ask", "data", "a run that is stopped begins at step 0 again"),
+    Setting("checkpoint.*", _other, "ask", "data", "checkpoints: {was} -> {now}"),
+    Setting("mounts*", lost, "ask", "data", "finds no more what it mounted: {was}"),
+    Setting("mounts*", _other, "ask", "data", "mounts otherwise: {was} -> {now}"),
+    Setting("restarts", _fewer, "ask", "jobs", "ends for good after {now} failures, not {was}"),
+    Setting("timeout", _other, "ask", "jobs", "is ended after {now}, not {was}"),
+    Setting("priority", _other, "ask", "quota", _PRIORITY),
+    Setting("queue", _other, "ask", "quota", "takes the quota of {now}, not of {was}"),
+    Setting("topology*", _other, "ask", "network", "is placed otherwise: {was} -> {now}"),
+    Setting("fabric*", _other, "ask", "network", "asks for another fabric: {was} -> {now}"),
+    Setting("verify", lost, "ask", "network", "does not prove its network before it trains"),
+    Setting("*launcher", _other, "ask", "jobs", "starts its ranks otherwise: {was} -> {now}"),
+    Setting("runtime", _other, "ask", "jobs", "has another runtime: {was} -> {now}"),
+    Setting("shm", _fewer, "ask", "jobs", "has {now} of shared memory, not {was}: loaders die"),
+    Setting("*gpus_per_node", _fewer, "ask", "jobs", "takes {now} GPUs of a node, not {was}"),
+)
+
+
+def jobs(source: Sources) -> Iterator[Finding]:
+    """Yield what changed files of jobs lose, each field by its meaning."""
+    for name in source.changed:
+        if not name.endswith((".yaml", ".yml")) or name.startswith(_ASIDE):
+            continue
+        was, now = (mapping(source.text(name, head=head)) for head in (False, True))
+        if not was or not now or not (_is_job(was) and _is_job(now)):
+            continue
+        for key in sorted({*map(str, was), *map(str, now)}):
+            for path, before, after in parts(key, was.get(key), now.get(key)):
+                for row in _losses(path, before, after):
+                    yield _finding(source, name, path, row)
+
+
+def _is_job(content: Mapping[Any, Any]) -> bool:
+    return {"name", "nodes", "command"} <= content.keys() and "kind" not in content
+
+
+def _losses(path: str, was: Any, now: Any) -> Iterator[tuple[Level, Loss, str]]:
+    """Yield how grave a changed field is, what is lost, and in words."""
+    section, _, variable = path.rpartition(".")
+    values = {variable: now}
+    if path == "env" and isinstance(now, Mapping):
+        section, values = "env", {key: v for key, v in now.items() if v != (was or {}).get(key)}
+    if section.endswith("env"):
+        for key, value in values.items():
+            if key in SWITCHES:
+                text = f"sets {key}={short(value)}: {SWITCHES[key].reason}"
+                yield "ask", "network", text
+        return
+    for row in _FIELDS:
+        if fnmatchcase(path, row.path) and row.when(was, now):
+            yield row.level, row.loss, row.says.format(was=short(was), now=short(now))
+            return
+
+
+def programs(source: Sources) -> Iterator[Finding]:
+    """Yield programs that train and no longer do what keeps a run's work."""
+    code = [n for n in source.changed if n.endswith(".py") and not n.startswith(_ASIDE)]
+    after = sum((_calls(source.text(name, head=True)) for name in code), Counter[str]())
+    before = sum((_calls(source.text(name, head=False)) for name in code), Counter[str]())
+    for name in code:
+        text, head = (source.text(name, head=side) for side in (False, True))
+        if not head or not _TRAINS & set(_imported(text)):
+            continue
+        gone = _calls(text) - _calls(head)
+        for names, what in _CALLS:
+            if less_often := [n for n in names if gone[n] and after[n] < before[n]]:
+                row: tuple[Level, Loss, str] = ("ask", "data", what)
+                yield _finding(source, name, f"{few(less_often, 3)}()", row)
+
+
+def _calls(text: str | None) -> Counter[str]:
+    """Return how often a program calls each function or method by its last name."""
+    results: Counter[str] = Counter()
+    for node in nodes(text):
+        if not isinstance(node, ast.Call):
+            continue
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        of = getattr(node.func, "value", None)
+        # A text's method of this name takes what to replace, and by what.
+        if name == "replace" and len(node.args) > 1 and getattr(of, "id", "") != "os":
+            continue
+        results[name] += 1
+    return results
+
+
+def _imported(text: str | None) -> Iterator[str]:
+    for node in nodes(text):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield str(node.module).partition(".")[0]
+
+
+def _finding(source: Sources, name: str, subject: str, row: tuple[Level, Loss, str]) -> Finding:
+    level, loss, what = row
+    word = subject.rpartition(".")[2].removesuffix("()").partition(", ")[0]
+    hunks = source.hunks(name)
+    having = (h for h in hunks if any(word in line for line in (*h.before, *h.after)))
+    hunk = next(having, next(iter(hunks), None))
+    return Finding(
+        rule="job-program" if subject.endswith("()") else "job-file",
+        level=level,
+        loss=loss,
+        subject=f"{name}: {subject}",
+        what=what,
+        who="who runs this job next",
+        place=Place(file=name, line=hunk.line) if hunk else None,
+    )

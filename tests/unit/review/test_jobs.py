@@ -1,0 +1,86 @@
+"""Findings of `railhead review` in files of jobs, and in programs that train."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from railhead.review.jobs import jobs, programs
+from tests.unit.review.pulled import laid, write
+
+JOB = {"name": "llm", "nodes": 2, "command": ["train.py"], "image": "a.example/t:1"}
+SAVES = """import os
+import torch
+
+def save(path, state):
+    with open(f"{path}.part", "wb") as file:
+        torch.save(state, file)
+        os.fsync(file.fileno())
+    os.replace(f"{path}.part", path)
+
+def resume(path, model):
+    model.load_state_dict(torch.load(path.replace("a", "b")))
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sentence"),
+    [
+        ({}, {"image": "a.example/t:latest"}, "refuse jobs: a.example/t:latest has a tag that mo"),
+        ({}, {"image": "a.example/t:2"}, "ask jobs: runs another image"),
+        ({}, {"env": {"NCCL_NET": "Socket"}}, "ask network: sets NCCL_NET=Socket: NCCL takes"),
+        ({"env": {"A": "1"}}, {"env": {"NCCL_IB_DISABLE": "1"}}, "ask network: sets NCCL_IB_DIS"),
+        ({"checkpoint": {"path": "/a"}}, {}, "ask data: a run that is stopped begins at step 0"),
+        ({"checkpoint": {"path": "/a"}}, {"checkpoint": {"path": "/b"}}, "ask data: checkpoints: "),
+        ({"restarts": 5}, {"restarts": 0}, "ask jobs: ends for good after 0 failures, not 5"),
+        ({}, {"priority": "urgent"}, "ask quota: goes before or after others: (nothing) -> urg"),
+        ({"verify": True}, {}, "ask network: does not prove its network"),
+        ({"env": {"EPOCHS": 1}}, {"env": {"EPOCHS": 2}}, ""),
+        ({"restarts": 1}, {"restarts": 5}, ""),
+        ({}, {"nodes": 4}, ""),
+        ({"kind": "Job", "priority": "a"}, {"kind": "Job", "priority": "b"}, ""),
+    ],
+)
+def test_fields_of_jobs_are_told_by_their_meaning(
+    repository: Path, before: dict[str, object], after: dict[str, object], sentence: str
+) -> None:
+    texts = [yaml.safe_dump(JOB | more) for more in (before, after)]
+    source = write(laid(repository), "jobs/llm.yaml", *texts)
+    rows = [f"{row.level} {row.loss}: {row.what}" for row in jobs(source)]
+    assert len(rows) == bool(sentence)
+    assert all(row.startswith(sentence) for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ('    os.replace(f"{path}.part", path)\n', "", "renamed when it is whole"),
+        ("        os.fsync(file.fileno())\n", "", "on no disk"),
+        ("model.load_state_dict(torch.load(path", "print((path", "begins at step 0"),
+        ("torch.save(state, file)", "file.write(state)", "less is saved"),
+        ('"a", "b"', '"a", "c"', ""),
+        ("def save", "def keep", ""),
+        ('path.replace("a", "b")', "path", ""),
+    ],
+)
+def test_program_that_keeps_less_of_a_run_is_told(
+    repository: Path, old: str, new: str, sentence: str
+) -> None:
+    source = write(laid(repository), "train.py", SAVES, SAVES.replace(old, new))
+    texts = [row.what for row in programs(source)]
+    assert len(texts) == bool(sentence)
+    assert all(sentence in text for text in texts)
+
+
+def test_code_that_trains_nothing_or_moves_a_call_is_no_alarm(repository: Path) -> None:
+    other = SAVES.replace("import torch", "import json as torch")
+    source = write(laid(repository), "tool.py", other, other.replace("os.replace(", "print("))
+    assert not list(programs(source))
+
+
+def test_call_that_moves_into_another_file_is_no_alarm(repository: Path) -> None:
+    source = write(laid(repository), "train.py", SAVES, "import torch\nimport keeping\n")
+    source = write(source, "keeping.py", None, SAVES)
+    assert not list(programs(source))
