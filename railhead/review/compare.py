@@ -234,18 +234,26 @@ def _matched(before: Mapping[str, Planned], after: Mapping[str, Planned]) -> dic
 def _moved(
     before: Mapping[str, Planned], after: Mapping[str, Planned], matched: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return URN of the base -> that of the head, of what has another parent and no alias."""
+    """Return URN of the base -> that of the head, of what has another parent and no alias.
+
+    A provider is the same one if it is configured as before.
+    """
     taken = set(matched.values())
     places: dict[tuple[str, str], list[str]] = {}
     for urn, resource in after.items():
         if urn not in taken:
-            places.setdefault((resource.type, resource.name), []).append(urn)
+            places.setdefault(_place(resource), []).append(urn)
     results = {}
     for urn, resource in before.items():
-        new = places.get((resource.type, resource.name), []) if urn not in matched else []
+        new = places.get(_place(resource), []) if urn not in matched else []
         if len(new) == 1:
             results[urn] = new[0]
     return results
+
+
+def _place(resource: Planned) -> tuple[str, str]:
+    provider = resource.type.startswith("pulumi:providers:")
+    return resource.type, json.dumps(resource.inputs) if provider else resource.name
 
 
 def _cascaded(

@@ -231,8 +231,8 @@ def _manner(change: Change) -> Iterator[tuple[str, Judged]]:
         return
     was, now = old.manner, new.manner
     if was.provider != now.provider:
-        text = f"is made by {_of(now.provider)}, not {_of(was.provider)}: in the account, region "
-        text += f"or cluster of that one; it is replaced, and then {row.what}"
+        text = f"is made by {_of(now.provider)}, not {_of(was.provider)}: where that has another "
+        text += f"account, region or cluster it is recreated there, and then {row.what}"
         yield "provider", Judged("refuse", row.loss, text, row.who)
     if lost := sorted(was.secret - now.secret):
         text = f"has its outputs {', '.join(lost)} in plain text in the stack's state"

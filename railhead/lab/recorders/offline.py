@@ -159,7 +159,8 @@ class Monitor:
     def _aliases(self, request: Any) -> list[str]:
         """Return the URNs by which the engine would know it: its own aliases, and its parent's.
 
-        Each of its names may be below each of its parent's (step_generator.go, generateAliases).
+        Each of its names may be below each of its parent's, and begins with the name that its
+        parent had if it begins with the parent's (step_generator.go, generateAliases).
         """
         results, names = [], [(request.type, request.name)]
         for alias in request.aliases:
@@ -171,7 +172,12 @@ class Monitor:
             names.append((spec.type or request.type, spec.name or request.name))
             results.append(self._urn(parent, *names[-1]))
         above = self.states.get(request.parent, {}).get("aliases") or ()
-        return results + [self._urn(alias, *named) for alias in above for named in names]
+        own = request.parent.rpartition("::")[2]
+        return results + [
+            self._urn(alias, type_, _renamed(name, own, alias.rpartition("::")[2]))
+            for alias in above
+            for type_, name in names
+        ]
 
     def _plain(self, value: Any) -> Any:
         """Return inputs as `pulumi preview --json` prints them."""
@@ -253,6 +259,10 @@ def _state(urn: str, request: Any, inputs: Any, aliases: list[str]) -> dict[str,
         "aliases": aliases,
         "stackTrace": list(_frames(request)),
     }
+
+
+def _renamed(name: str, parent: str, before: str) -> str:
+    return before + name.removeprefix(parent) if name.startswith(parent) else name
 
 
 def _timeouts(request: Any) -> dict[str, str]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pulumi.runtime.rpc import UNKNOWN
 
 from railhead.lab.planning import Plan
+from railhead.lab.recorders import offline
 from railhead.review import side
 from railhead.review.added import ADDED as BY_ADDED
 from railhead.review.compare import Manner, Planned, compare, resources
@@ -843,6 +845,38 @@ def test_more_time_and_a_first_provider_lose_nothing() -> None:
 def _plan_of(state: dict[str, Any]) -> Plan:
     states = {state["urn"]: state}
     return Plan(stack="it", resources=(), violations=(), judged=False, seconds=0.0, states=states)
+
+
+def test_names_below_a_parent_that_was_renamed_are_known() -> None:
+    """A component's children mostly begin with its name, and the engine follows that."""
+    monitor = offline.Monitor("dev", "p", (None, None))
+    top = "urn:pulumi:dev::p::"
+    monitor.states[f"{top}up::new"] = {"aliases": [f"{top}up::old"]}
+    spec = SimpleNamespace(noParent=False, parentUrn="", type="", name="new-former")
+    request = SimpleNamespace(
+        parent=f"{top}up::new",
+        type=FSX,
+        name="new-files",
+        aliases=[SimpleNamespace(urn="", spec=spec)],
+    )
+    assert monitor._aliases(request) == [
+        f"{top}up${FSX}::new-former",
+        f"{top}up${FSX}::old-files",
+        f"{top}up${FSX}::old-former",
+    ]
+
+
+def test_provider_under_another_name_is_the_same_one() -> None:
+    aws, inputs = "pulumi:providers:aws", {"region": "us-east-2"}
+    for configured, count in ((inputs, 0), ({"region": "eu-west-1"}, 1)):
+        sides = [
+            [
+                planned(aws, values, name),
+                planned(FSX, {}, manner=Manner(provider=f"urn::{aws}::{name}")),
+            ]
+            for values, name in ((inputs, "a"), (configured, "b"))
+        ]
+        assert sum("is made by" in text for text in said(*sides)) == count
 
 
 def test_lost_parent_is_told_with_what_goes() -> None:
