@@ -313,6 +313,23 @@ def test_workflow_that_runs_strangers_is_refused(repository: Path) -> None:
         assert bool(list(pipelines(write(source, name, None, text)))) is refused, text
 
 
+@pytest.mark.parametrize(
+    ("name", "after", "judging"),
+    [
+        ("components/guards/gate.py", '{"resources": {"limits": {"memory": "2Gi"}}}', False),
+        ("components/guards/gate.py", '{"resources": {"limits": {}, "claims": []}}', True),
+        ("components/guards/gate.py", '{"resources": ["pods"]}', True),
+        ("policies/gate.py", '{"resources": {"limits": {"memory": "2Gi"}}}', True),
+    ],
+)
+def test_sizes_of_a_gates_pods_judge_nothing(
+    repository: Path, name: str, after: str, judging: bool
+) -> None:
+    before = 'SPEC = {"resources": {"limits": {"memory": "1Gi"}}}\n'
+    source = write(laid(repository), name, before, f"SPEC = {after}\n")
+    assert bool(judges.judges(source, allowed=False).changed) is judging
+
+
 def test_rights_wheels_and_own_actions_are_judges(repository: Path) -> None:
     names = [
         *(".github/actions/setup/run.sh", ".gitlab/review.yml"),
