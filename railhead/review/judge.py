@@ -223,9 +223,11 @@ def _manner(change: Change) -> Iterator[tuple[str, Judged]]:
     if old is None or new is None:
         return
     row = gone(new.type)
-    if names := sorted(urn.rsplit("::", 1)[-1] for urn in old.aliases - new.aliases - {new.urn}):
-        text = f"has no alias {few(names, 2)} any more: a stack that was made under it deletes "
-        text += f"that one and makes another, and then {row.what}"
+    if old.aliases - new.aliases - {new.urn}:
+        text = (
+            "has fewer aliases than before: a stack that has it by an earlier name deletes it and "
+        )
+        text += f"makes another, and then {row.what}"
         yield "alias", Judged("ask", row.loss, text, "stacks that have had no `up` since")
     if old.manner is None or new.manner is None:
         return

@@ -440,7 +440,10 @@ def _weaker(was: Mapping[str, Any], now: Mapping[str, Any], *, code: bool) -> It
             yield Judged("ask", "jobs", f"loses or changes {key}")
     for key in ("command", "args"):
         if was.get(key) != now.get(key) and code:
-            yield Judged("ask", "jobs", f"runs something else: {key}")
+            words = [[str(word) for word in several(of.get(key))] for of in (was, now)]
+            gone, new = ([w for w in words[n] if w not in words[1 - n]] for n in (0, 1))
+            text = f"runs something else: {key} {short(gone)} -> {short(new)}"
+            yield Judged("ask", "jobs", text)
 
 
 def _chooses(names: Sequence[str]) -> str:

@@ -238,13 +238,12 @@ def _takers(document: Any) -> dict[str, Any]:
 def _no_more(rows: Iterable[tuple[Any, ...]]) -> str:
     """Return the tests of conditions, before and after, that hold nobody back any more."""
     gone = {
-        (test, short(sorted(values)))
+        f"{key} {name} {short(sorted(values))}" if (name, key) in _tests(now) else key
         for was, now in rows
-        for test, values in _tests(was).items()
-        if _tests(now).get(test) != values
+        for (name, key), values in _tests(was).items()
+        if _tests(now).get((name, key)) != values
     }
-    texts = [f"{key} {test} {values}" for (test, key), values in sorted(gone)]
-    return f": no more only where {few(texts, 4, '; ')}" if texts else ""
+    return f": no longer limited by {few(sorted(gone), 4, '; ')}" if gone else ""
 
 
 def _conditions(grants: Mapping[tuple[str, str], Any], of: list[tuple[str, str]]) -> str:
