@@ -25,6 +25,7 @@ from railhead.catalog import digests, own
 from railhead.config import doubts, sense, site
 from railhead.config.checks import problems
 from railhead.config.lines import Lines, lines
+from railhead.config.lines import read as read_lines
 from railhead.fabric.kinds import FABRICS
 from railhead.model.cluster import Cluster
 from railhead.platform.registry import PLATFORMS
@@ -111,7 +112,7 @@ def use(folder: Path) -> None:
 def _read(path: Path) -> tuple[Any, Lines]:
     text = _text(path)
     try:
-        return yaml.safe_load(text), lines(text, "config", f"{PROJECT}:{KEY}")
+        return read_lines(text, "config", f"{PROJECT}:{KEY}")
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f"{mark.line + 1}: " if mark else " "

@@ -8,15 +8,21 @@ reads the file here, follows YAML 1.1 where Pulumi's reader (gopkg.in/yaml.v3, r
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import yaml
 
 _TAG = "tag:yaml.org,2002:"
 _MERGE = f"{_TAG}merge"
 _PLAIN = ("bool", "float", "int", "map", "merge", "null", "seq", "str", "timestamp")
+# LibYAML is ten times as fast; a wheel may lack it.
+_FAST = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+# It ends the process in a text that is much deeper than this; PyYAML raises.
+_DEEPEST = 3000
 # An octal number, which nobody means, or a number to Pulumi's reader alone.
 _NUMBER = re.compile(r"[-+]?(0o?[0-9_]+|[0-9][0-9_]*[eE][-+]?[0-9]+)")
 
@@ -39,16 +45,43 @@ class Lines:
         return self.at.get(path)
 
 
+def read(text: str, *keys: str) -> tuple[Any, Lines]:
+    """Return the data of a YAML text and the lines of its fields; paths are below ``keys``.
+
+    Raises:
+        yaml.YAMLError: it is no YAML.
+        ValueError: it has a date or a number that does not exist.
+        RecursionError: it is too deep.
+    """
+    root = _composed(text)
+    # The constructor puts what is merged into the nodes, so it comes last.
+    index = _index(root, ".".join(keys))
+    constructor = yaml.constructor.SafeConstructor()
+    return None if root is None else constructor.construct_document(root), index
+
+
 def lines(text: str, *keys: str) -> Lines:
     """Return the lines of a YAML text that loads; paths are below ``keys``.
 
     Raises:
         yaml.YAMLError: it does not load.
     """
-    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    return _index(_composed(text), ".".join(keys))
+
+
+def _composed(text: str) -> yaml.Node | None:
+    """Return a text's root; errors are PyYAML's, which name the line and what is expected there."""
+    # A level takes a bracket, or two of them a column.
+    depth = text.count("[") + text.count("{") + 2 * max(map(len, text.splitlines()), default=0)
+    if depth < _DEEPEST:
+        with contextlib.suppress(yaml.YAMLError):
+            return yaml.compose(text, Loader=_FAST)
+    return yaml.compose(text, Loader=yaml.SafeLoader)
+
+
+def _index(root: yaml.Node | None, prefix: str) -> Lines:
     first_lines: dict[str, int] = {}
     wrong: list[tuple[int, str, str]] = []
-    prefix = ".".join(keys)
     if root is not None:
         for path, node, problem in _walk(root, "", set()):
             line = node.start_mark.line + 1
@@ -99,7 +132,8 @@ def _ambiguous(node: yaml.Node) -> str:
     kind = node.tag.removeprefix(_TAG)
     if kind not in _PLAIN:
         return f"has the tag {node.tag!r}; write it as a plain value"
-    if not isinstance(node, yaml.ScalarNode) or node.style is not None:
+    # LibYAML has "" for a plain one, PyYAML None.
+    if not isinstance(node, yaml.ScalarNode) or node.style:
         return ""
     text = node.value
     if kind == "bool" and text.lower() not in ("true", "false"):

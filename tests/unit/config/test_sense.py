@@ -1184,3 +1184,12 @@ def test_lines_are_of_the_file_whatever_the_yaml_is_like() -> None:
     assert index.of("nothing") == index.of("") == 2
     assert index.wrong == ()
     assert lines("").of("x") is None
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "- " * 100_000], ids=["flow", "block"])
+def test_text_without_an_end_to_its_depth_is_refused(tmp_path: Path, text: str) -> None:
+    """LibYAML would end the process."""
+    file = tmp_path / "Pulumi.x.yaml"
+    file.write_text(text)
+    with pytest.raises(InputError, match="recursion"):
+        check(file)
