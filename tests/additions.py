@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import yaml
 from pydantic import BaseModel
+
+from railhead.base.data import load
 
 REPO = Path(__file__).resolve().parent.parent
 SCHEMA = "stacks/stack.schema.json: run `railhead config schema > stacks/stack.schema.json`"
@@ -25,9 +26,9 @@ def _modes() -> dict[str, list[str]]:
     from railhead.fabric.modes import MODES
     from tests.unit.catalog import figures
 
-    evidence = yaml.safe_load(_text("docs/fabric-evidence.yaml"))["hardware"]
+    evidence = load(REPO / "docs/fabric-evidence.yaml")["hardware"]
     seen = "`hardware` in docs/fabric-evidence.yaml: what no test shows"
-    read = yaml.safe_load(_text("railhead/fabric/readings.yaml"))["modes"]
+    read = load(REPO / "railhead/fabric/readings.yaml")["modes"]
     reading = "`modes` in railhead/fabric/readings.yaml: where each of its figures was read"
     cases = _text("tests/components/fabrics.py")
     case = "tests/components/fabrics.py: a stack's section in `fabric`, its case in `USUAL`"

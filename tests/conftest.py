@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import gc
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,37 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatu
             terminalreporter.line(line)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Collect without a search for garbage: what is made here stays."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out a file, with all that it imports, whose own mark `-m` leaves out.
+
+    pytest asks this of no file that is named on the command line.
+    """
+    marks = config.getoption("markexpr")
+    if collection_path.suffix != ".py" or " or " in marks:
+        return None
+    left_out = {term.removeprefix("not ") for term in marks.split(" and ") if "not " in term}
+    return True if left_out & _marks(collection_path) else None
+
+
+@functools.cache
+def _marks(file: Path) -> frozenset[str]:
+    """Return the marks that a file gives all of its tests."""
+    if file.is_relative_to(REPO / "tests" / "lab"):
+        return frozenset({"lab"})
+    match = re.search(r"^pytestmark = (\[.*?\]|.*)$", file.read_text(), re.MULTILINE | re.DOTALL)
+    return frozenset(re.findall(r"mark\.(\w+)", match[1] if match else ""))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark everything under tests/lab as `lab`, put the costly suites last, `last` behind all.
 
@@ -50,12 +83,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("lab")
 
     def cost(item: pytest.Item) -> int:
-        if item.get_closest_marker("long"):
+        marks = {mark.name for mark in item.iter_markers()}
+        if "long" in marks:
             return -1
-        return max(
-            (rank for rank, mark in enumerate(ORDER, 1) if item.get_closest_marker(mark)),
-            default=0,
-        )
+        return max((rank for rank, mark in enumerate(ORDER, 1) if mark in marks), default=0)
 
     items.sort(key=cost)
 

@@ -18,7 +18,6 @@ from typing import Any
 
 import pulumi
 import pytest
-import yaml
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.json_format import MessageToDict
 from pulumi.runtime import mocks, resource, rpc
@@ -26,6 +25,7 @@ from pulumi.runtime.proto import source_pb2
 from pulumi.runtime.settings import ROOT, configure, reset_options
 from pulumi.runtime.stack import run_in_stack
 
+from railhead.base.data import load
 from railhead.components import program as shipped
 from railhead.lab.recorders.answers import answer, learn
 from railhead.lab.recorders.shapes import EXISTING, fabricated
@@ -201,8 +201,7 @@ STACKS = sorted(
 
 @functools.cache
 def _stack_cluster(stack: str) -> str:
-    text = (REPO / "stacks" / f"Pulumi.{stack}.yaml").read_text()
-    return json.dumps(yaml.safe_load(text)["config"]["railhead:cluster"])
+    return json.dumps(load(REPO / "stacks" / f"Pulumi.{stack}.yaml")["config"]["railhead:cluster"])
 
 
 def stack_cluster(stack: str) -> dict[str, Any]:
