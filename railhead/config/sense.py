@@ -95,7 +95,8 @@ def _unprintable(text: str) -> str:
     if text != text.strip():
         return "starts or ends with white space; take it away"
     alphabets: set[str] = set()
-    for character in text:
+    # Printable ASCII, which nearly all is, has one alphabet and no such characters.
+    for character in "" if text.isascii() and text.isprintable() else text:
         # Control characters, and invisible ones: zero-width, direction marks, soft hyphens.
         if character.isalpha():
             alphabets.add(unicodedata.name(character, "").partition(" ")[0])

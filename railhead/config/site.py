@@ -35,8 +35,9 @@ def site_of(cluster: Cluster) -> FabricSite:
 
 def problems(cluster: Cluster) -> Iterator[Problem]:
     """Yield every (path, message) of the fabric's section that spans several fields."""
+    site = site_of(cluster)
     for check in known(lambda: checks_fabric.checks(cluster.fabric)) or ():
-        yield from told(check, site_of(cluster))
+        yield from told(check, site)
 
 
 def _rows(made: Callable[[int, Any], T], rows: Iterable[Any] | None) -> tuple[T, ...]:

@@ -374,13 +374,12 @@ class ClusterContract(_Model):
 
         A long one has no spaces, which are a third of it.
         """
-        data = self.model_dump(mode="json")
-        text = json.dumps(data, sort_keys=True, indent=1)
-        return (
-            text
-            if len(text) <= READABLE
-            else json.dumps(data, sort_keys=True, separators=(",", ":"))
-        )
+        text = json.dumps(self.model_dump(mode="json"), sort_keys=True, indent=1)
+        return text if len(text) <= READABLE else self.dense()
+
+    def dense(self) -> str:
+        """Return the text of a long one, which takes a tenth of the time to write."""
+        return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str, *, where: str) -> ClusterContract:

@@ -110,7 +110,7 @@ def build(
         },
         made=_made(cluster),
     )
-    if (size := len(made.to_json().encode())) > contract.LARGEST:
+    if (size := len(made.dense().encode())) > contract.LARGEST:
         raise InputError(
             f"the contract of {len(cluster.pools)} pools, {len(made.runtimes)} runtimes and "
             f"{len(made.queues)} queues has {size} bytes; its ConfigMap holds {contract.LARGEST}",
