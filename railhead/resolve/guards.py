@@ -45,6 +45,7 @@ from railhead.resolve.pod_guards import (
 )
 from railhead.resolve.runtimes import ResolvedRuntime
 from railhead.resolve.schedulers import scheduler_of
+from railhead.resolve.schedulers.base import Named
 from railhead.resolve.wiring import chosen
 
 _TRAINJOBS: dict[str, Any] = {
@@ -80,6 +81,25 @@ def _touched(field: str | None) -> dict[str, str]:
     changed = f"{value.format('object')} != {value.format('oldObject')}"
     return _TOUCHED | {"expression": f"{_TOUCHED['expression']} || {changed}"}
 
+
+# A TrainJob's own variables and resources, whether it has any or not; name -> CEL.
+_TRAINER_VARIABLES = {
+    "env": "has(object.spec.trainer) && has(object.spec.trainer.env)"
+    " ? object.spec.trainer.env : []",
+    "resources": "has(object.spec.trainer) && has(object.spec.trainer.resourcesPerNode)"
+    " ? dyn(object.spec.trainer.resourcesPerNode) : dyn({})",
+    "limits": "has(variables.resources.limits) ? dyn(variables.resources.limits) : dyn({})",
+    "requests": "has(variables.resources.requests) ? dyn(variables.resources.requests) : dyn({})",
+}
+
+# The words that a TrainJob starts, and whether it starts its processes itself; name -> CEL.
+_LAUNCHER_VARIABLES = {
+    "words": "has(object.spec.trainer)"
+    " ? ((has(object.spec.trainer.command) ? object.spec.trainer.command : [])"
+    " + (has(object.spec.trainer.args) ? object.spec.trainer.args : [])).join(' ') : ''",
+    "own": f"{cel.string(LAUNCHER_LABEL)} in variables.labels"
+    f" && variables.labels[{cel.string(LAUNCHER_LABEL)}] == 'own'",
+}
 
 _OFF = ", by which the job would leave its fabric and still complete"
 
@@ -169,111 +189,99 @@ def _training(job: str, runtimes: Sequence[ResolvedRuntime]) -> str:
 
 def train_job_policy(cluster: Cluster, runtimes: Sequence[ResolvedRuntime]) -> dict[str, Any]:
     """Return the policy that a TrainJob has a queue, a size, and its runtime's devices."""
-    # A job that sets one itself makes a world of its own.
-    rendezvous = _once(
+    settings, named = network(cluster, runtimes), scheduler_of(cluster).named(cluster)
+    variables = {
+        "labels": "has(object.metadata.labels) ? object.metadata.labels : {}",
+        "queue": named.expression,
+        **_size_variables(runtimes),
+        **_TRAINER_VARIABLES,
+        "switched": f"variables.env.filter(e, {settings.off('e')}).map(e, e.name)",
+        "leaves": patched(cluster, leaves("p")),
+        **_LAUNCHER_VARIABLES,
+        # Empty resources leave the runtime's alone.
+        "replaced": "size(variables.limits) > 0 || size(variables.requests) > 0",
+    }
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": _TRAINJOBS,
+        "matchConditions": [_touched(named.field)],
+        "variables": [{"name": name, "expression": text} for name, text in variables.items()],
+        "validations": [
+            _namespace_rule(cluster),
+            *_queue_rules(cluster, named),
+            *_size_rules(runtimes),
+            _rendezvous_rule(runtimes),
+            _resources_rule(cluster, runtimes),
+            *_network_rules(cluster, settings),
+            *_launcher_rules(runtimes),
+        ],
+    }
+
+
+def _namespace_rule(cluster: Cluster) -> dict[str, str]:
+    """Return the rule that a TrainJob is in a training namespace."""
+    return {
+        "expression": "has(namespaceObject.metadata.labels)"
+        f" && '{TRAINING_LABEL}' in namespaceObject.metadata.labels"
+        f" && namespaceObject.metadata.labels['{TRAINING_LABEL}'] == 'true'",
+        "message": "no queue charges this namespace: submit the TrainJob in one of the "
+        f"training namespaces: {', '.join(cluster.training_namespaces)}",
+        "reason": "Forbidden",
+    }
+
+
+def _queue_rules(cluster: Cluster, named: Named) -> list[dict[str, str]]:
+    """Return the rules that a TrainJob names a queue of its namespace."""
+    scheduler = scheduler_of(cluster)
+    queues = ", ".join(sorted({scheduler.queue(queue) for queue in cluster.local_queues}))
+    return queue_rules(
+        queues_of(cluster), "the TrainJob", queues, place=named.place, without=named.without
+    )
+
+
+def _size_variables(runtimes: Sequence[ResolvedRuntime]) -> dict[str, str]:
+    """Return a TrainJob's number of nodes, and whether it may be its number; name -> CEL."""
+    return {
+        # Without a number Trainer takes the runtime's, and so does Kueue.
+        "sized": "has(object.spec.trainer)"
+        " && (!has(object.spec.trainer.numNodes) || object.spec.trainer.numNodes >= 1)",
+        "nodes": _nodes("object", runtimes),
+    }
+
+
+def _size_rules(runtimes: Sequence[ResolvedRuntime]) -> list[dict[str, str]]:
+    """Return the rules that a TrainJob has a number of nodes, that stays, and is large enough."""
+    return [
+        {
+            "expression": "variables.sized",
+            "message": "spec.trainer is missing: add it, with a command and numNodes, the "
+            "runtime's own number if it is left out; without spec.trainer Trainer wires no "
+            "rendezvous and every pod would train alone in a world of one; numNodes is 1 or "
+            "more",
+        },
+        {
+            "expression": "request.operation == 'CREATE' || !has(oldObject.spec.trainer)"
+            f" || (variables.sized && variables.nodes == ({_nodes('oldObject', runtimes)}))",
+            "message": "spec.trainer.numNodes is fixed once the job is there: its gang was "
+            "charged and its pods were made for it; delete the TrainJob and submit another",
+        },
+        *_fewest_rule(runtimes),
+    ]
+
+
+def _rendezvous_rule(runtimes: Sequence[ResolvedRuntime]) -> dict[str, str]:
+    """Return the rule that no TrainJob sets its rendezvous: its pods would make other worlds."""
+    names = _once(
         name
         for runtime in runtimes
         for name in runtime.framework.rendezvous
         if name not in runtime.framework.set_by_job
     )
-    scheduler, named = scheduler_of(cluster), scheduler_of(cluster).named(cluster)
-    queues = ", ".join(sorted({scheduler.queue(queue) for queue in cluster.local_queues}))
-    namespaces = ", ".join(cluster.training_namespaces)
-    settings = network(cluster, runtimes)
-    launchers, launcher_rules = _launcher_rules(runtimes)
     return {
-        "failurePolicy": "Fail",
-        "matchConstraints": _TRAINJOBS,
-        "matchConditions": [_touched(named.field)],
-        "variables": [
-            {
-                "name": "labels",
-                "expression": "has(object.metadata.labels) ? object.metadata.labels : {}",
-            },
-            {"name": "queue", "expression": named.expression},
-            {
-                # Without a number Trainer takes the runtime's, and so does Kueue.
-                "name": "sized",
-                "expression": "has(object.spec.trainer)"
-                " && (!has(object.spec.trainer.numNodes) || object.spec.trainer.numNodes >= 1)",
-            },
-            {"name": "nodes", "expression": _nodes("object", runtimes)},
-            {
-                "name": "env",
-                "expression": "has(object.spec.trainer) && has(object.spec.trainer.env)"
-                " ? object.spec.trainer.env : []",
-            },
-            {
-                "name": "resources",
-                "expression": "has(object.spec.trainer)"
-                " && has(object.spec.trainer.resourcesPerNode)"
-                " ? dyn(object.spec.trainer.resourcesPerNode) : dyn({})",
-            },
-            {
-                "name": "limits",
-                "expression": "has(variables.resources.limits)"
-                " ? dyn(variables.resources.limits) : dyn({})",
-            },
-            {
-                "name": "requests",
-                "expression": "has(variables.resources.requests)"
-                " ? dyn(variables.resources.requests) : dyn({})",
-            },
-            {
-                "name": "switched",
-                "expression": f"variables.env.filter(e, {settings.off('e')}).map(e, e.name)",
-            },
-            {
-                "name": "leaves",
-                "expression": patched(cluster, leaves("p")),
-            },
-            *launchers,
-            {
-                # Empty resources leave the runtime's alone.
-                "name": "replaced",
-                "expression": "size(variables.limits) > 0 || size(variables.requests) > 0",
-            },
-        ],
-        "validations": [
-            {
-                "expression": "has(namespaceObject.metadata.labels)"
-                f" && '{TRAINING_LABEL}' in namespaceObject.metadata.labels"
-                f" && namespaceObject.metadata.labels['{TRAINING_LABEL}'] == 'true'",
-                "message": "no queue charges this namespace: submit the TrainJob in one of the "
-                f"training namespaces: {namespaces}",
-                "reason": "Forbidden",
-            },
-            *queue_rules(
-                queues_of(cluster),
-                "the TrainJob",
-                queues,
-                place=named.place,
-                without=named.without,
-            ),
-            {
-                "expression": "variables.sized",
-                "message": "spec.trainer is missing: add it, with a command and numNodes, the "
-                "runtime's own number if it is left out; without spec.trainer Trainer wires no "
-                "rendezvous and every pod would train alone in a world of one; numNodes is 1 or "
-                "more",
-            },
-            {
-                "expression": "request.operation == 'CREATE' || !has(oldObject.spec.trainer)"
-                f" || (variables.sized && variables.nodes == ({_nodes('oldObject', runtimes)}))",
-                "message": "spec.trainer.numNodes is fixed once the job is there: its gang was "
-                "charged and its pods were made for it; delete the TrainJob and submit another",
-            },
-            *_fewest_rule(runtimes),
-            {
-                "expression": f"!variables.env.exists(e, e.name in {cel.strings(rendezvous)})",
-                "message": "spec.trainer.env sets the rendezvous by hand "
-                f"({', '.join(rendezvous)}): remove it and set spec.trainer.numNodes and "
-                "spec.trainer.numProcPerNode, from which the controllers set it",
-            },
-            _resources_rule(cluster, runtimes),
-            *_network_rules(cluster, settings),
-            *launcher_rules,
-        ],
+        "expression": f"!variables.env.exists(e, e.name in {cel.strings(names)})",
+        "message": "spec.trainer.env sets the rendezvous by hand "
+        f"({', '.join(names)}): remove it and set spec.trainer.numNodes and "
+        "spec.trainer.numProcPerNode, from which the controllers set it",
     }
 
 
@@ -373,26 +381,11 @@ def train_job_pods_policy(cluster: Cluster, said: Chosen) -> dict[str, Any]:
     }
 
 
-def _launcher_rules(
-    runtimes: Sequence[ResolvedRuntime],
-) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
-    """Return variables and rules: a job of several nodes starts what makes one world of them.
+def _launcher_rules(runtimes: Sequence[ResolvedRuntime]) -> list[dict[str, str]]:
+    """Return the rules that a job of several nodes starts what makes one world of them.
 
     A job without a command starts what its image says, which cannot be seen.
     """
-    label = cel.string(LAUNCHER_LABEL)
-    trainer = "object.spec.trainer"
-    variables = [
-        {
-            "name": "words",
-            "expression": f"has({trainer}) ? ((has({trainer}.command) ? {trainer}.command : [])"
-            f" + (has({trainer}.args) ? {trainer}.args : [])).join(' ') : ''",
-        },
-        {
-            "name": "own",
-            "expression": f"{label} in variables.labels && variables.labels[{label}] == 'own'",
-        },
-    ]
     rules = []
     for framework in {runtime.framework.name: runtime.framework for runtime in runtimes}.values():
         if framework.launches is None:
@@ -420,7 +413,7 @@ def _launcher_rules(
                 f"would train alone: begin it with one, or label the TrainJob {LAUNCHER_LABEL}=own",
             }
         )
-    return variables, rules
+    return rules
 
 
 def _resources_rule(cluster: Cluster, runtimes: Sequence[ResolvedRuntime]) -> dict[str, str]:
