@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Iterator
@@ -24,6 +25,12 @@ from railhead.resolve.cluster import resolve
 
 REPO = Path(__file__).resolve().parents[3]
 STACKS = sorted((REPO / "stacks").glob("Pulumi.*.yaml"))
+
+
+@functools.cache
+def schema() -> dict[str, Any]:
+    """Return the schema of stacks, made once for tests that only read it."""
+    return stack_schema()
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -175,9 +182,9 @@ def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str], tmp_path: 
 
 @pytest.fixture(scope="module")
 def validator() -> jsonschema.Draft202012Validator:
-    schema = json.loads(json.dumps(stack_schema()))
-    jsonschema.Draft202012Validator.check_schema(schema)
-    return jsonschema.Draft202012Validator(schema)
+    written = json.loads(json.dumps(schema()))
+    jsonschema.Draft202012Validator.check_schema(written)
+    return jsonschema.Draft202012Validator(written)
 
 
 def test_the_schema_is_printed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -235,7 +242,7 @@ def properties(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def test_every_property_of_the_schema_says_what_it_is() -> None:
-    named = list(properties(stack_schema()))
+    named = list(properties(schema()))
     silent = sorted({name for name, held in named if "description" not in held})
     assert len(named) > 400
     # `config:` and `railhead:cluster:` lead to it, and so does a platform's kind.
@@ -245,7 +252,7 @@ def test_every_property_of_the_schema_says_what_it_is() -> None:
 
 
 def test_a_description_is_the_docstring_s() -> None:
-    aws = stack_schema()["$defs"]["aws"]["$defs"]
+    aws = schema()["$defs"]["aws"]["$defs"]
     assert aws["AwsPool"]["properties"]["hugepages_2mib"]["description"] == (
         "`hugepages_2mib`: huge pages of 2 MiB that each node sets aside for EFA."
     )
@@ -256,7 +263,7 @@ def test_a_description_is_the_docstring_s() -> None:
 
 
 def test_schema_offers_only_what_the_platform_has() -> None:
-    defined = stack_schema()["$defs"]
+    defined = schema()["$defs"]
     for kind, platform in PLATFORMS.items():
         own = defined[kind]
         [pool] = [
