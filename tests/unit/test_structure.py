@@ -33,6 +33,12 @@ OTHERWISE = {
         "railhead/platform/": "what a platform offers, and EC2's type of a security group rule",
         "railhead/review/machines.py": "a field of the twin's truth about machines",
     },
+    "host-device": {
+        "railhead/twin/jobs.py": "a plugin of CNI's",
+    },
+    "ipoib": {
+        "railhead/twin/jobs.py": "a plugin of CNI's",
+    },
     "rdma-shared": {
         "railhead/platform/": "the fabric of a first stack",
     },
