@@ -223,8 +223,8 @@ def rights(cluster: AwsCluster) -> list[str]:
 def quota(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
     """Compare the quotas of vCPUs and volumes with what runs and what the pools add."""
     yield from _system_quota(aws, cluster)
-    kind = [{"Name": "volume-type", "Values": ["gp3"]}]
-    there = aws.require("ec2:DescribeVolumes", Filters=kind).get("Volumes", ())
+    gp3 = [{"Name": "volume-type", "Values": ["gp3"]}]
+    there = aws.require("ec2:DescribeVolumes", Filters=gp3).get("Volumes", ())
     used = math.ceil(sum(volume["Size"] for volume in there) / 1024)
     yield _room(aws, _VOLUMES, math.ceil(volumes_gib(cluster) / 1024), used, "TiB")
     pools = [pool for pool in cluster.pools if isinstance(pool.purchase, OnDemand | Spot)]
