@@ -441,8 +441,8 @@ def _weaker(was: Mapping[str, Any], now: Mapping[str, Any], *, code: bool) -> It
     for key in ("command", "args"):
         if was.get(key) != now.get(key) and code:
             words = [[str(word) for word in several(of.get(key))] for of in (was, now)]
-            gone, new = ([w for w in words[n] if w not in words[1 - n]] for n in (0, 1))
-            text = f"runs something else: {key} {short(gone)} -> {short(new)}"
+            left, came = ([w for w in words[n] if w not in words[1 - n]] for n in (0, 1))
+            text = f"runs something else: {key} {short(left)} -> {short(came)}"
             yield Judged("ask", "jobs", text)
 
 

@@ -38,6 +38,7 @@ OTHERWISE = {
     },
     "ipoib": {
         "railhead/twin/jobs.py": "a plugin of CNI's",
+        "railhead/twin/players.py": "a field of the network operator's policy",
     },
     "rdma-shared": {
         "railhead/platform/": "the fabric of a first stack",
