@@ -117,6 +117,8 @@ def test_kuberay_makes_the_gang_then_submits(server: Server) -> None:
     assert PODSET_LABEL in submitter["metadata"]["labels"]
     (container,) = submitter["spec"]["containers"]
     assert GPU not in container["resources"]["limits"]
-    (text,) = container["args"]
-    entrypoint = re.sub(r"\$\$", "$", text.partition(" -- ")[2].partition(" ; fi")[0])
+    assert not container.get("args"), "KubeRay leaves the command"
+    told = {item["name"] for item in container["env"]}
+    assert {"RAY_DASHBOARD_ADDRESS", "RAY_JOB_SUBMISSION_ID"} <= told
+    entrypoint = re.sub(r"\$\$", "$", container["command"][-1])
     assert tuple(shlex.split(entrypoint)) == ("python3", *words)

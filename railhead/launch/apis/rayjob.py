@@ -16,6 +16,7 @@ from railhead.base.names import (
     SLICE_TOPOLOGY,
     UNCONSTRAINED_TOPOLOGY,
 )
+from railhead.base.programs import program
 from railhead.framework.base import program_of
 from railhead.launch.apis.base import Api, Object
 from railhead.launch.choose import of_leader
@@ -29,6 +30,9 @@ _START = {
     "runtime-env-agent-port": "6382",
     "disable-usage-stats": "true",
 }
+#: The program that submits; KubeRay leaves a command that is there, and tells it the address and
+#: the id (rayjob_controller.go, configureSubmitterContainer).
+_SUBMITS = ("railhead.launch.programs", "submit_ray.py")
 #: What the pod that submits has of the others: it takes no GPU, network or claim.
 _SHARED = (
     "nodeSelector",
@@ -68,21 +72,23 @@ class RayJob(Api):
         cluster: Object = {"enableInTreeAutoscaling": False, "headGroupSpec": group}
         if workers:
             cluster["workerGroupSpecs"] = [{"groupName": "worker", **size, **group}]
+        # Ray's shell takes the quotes away (2.60.0, dashboard/modules/job/job_supervisor.py).
+        entrypoint = shlex.join(program_of(plan.program))
         return {
-            # Two shells take the quotes away, KubeRay's and that of `ray job submit`, which adds
-            # some (Ray 2.60.0, dashboard/modules/job/cli.py, submit); kubelet reads it before them.
-            "entrypoint": literal(shlex.join(program_of(plan.program))),
+            "entrypoint": entrypoint,
             # By its pod's log `kubectl logs job/NAME` shows what the program printed, also later.
             "submissionMode": "K8sJobMode",
-            "submitterPodTemplate": _submitter(template, container),
+            "submitterPodTemplate": _submitter(template, container, entrypoint),
             "shutdownAfterJobFinishes": True,
             "backoffLimit": plan.restarts or 0,
             "rayClusterSpec": cluster,
         }
 
 
-def _submitter(template: Object, container: Object) -> Object:
-    """Return the pod that submits the program and follows it, as KubeRay makes it by default.
+def _submitter(template: Object, container: Object, entrypoint: str) -> Object:
+    """Return the pod that submits the program and follows it, with a command of its own.
+
+    KubeRay's takes a broken stream of logs for the end of the program and ends it (issue 4921).
 
     In full, for Kueue writes where it may run, and the label by which network policies know a
     job's pods, into a template alone (v0.16.2, pkg/controller/jobs/rayjob, RunWithPodSetsInfo).
@@ -106,6 +112,7 @@ def _submitter(template: Object, container: Object) -> Object:
     submitter: Object = {
         "name": "ray-job-submitter",
         **{k: container[k] for k in ("image", "imagePullPolicy") if k in container},
+        "command": ["python3", "-c", literal(program(*_SUBMITS)), literal(entrypoint)],
         "resources": resources,
         "securityContext": {k: v for k, v in security.items() if k != "capabilities"},
     }
