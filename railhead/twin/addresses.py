@@ -12,6 +12,7 @@ API = "nv-ipam.nvidia.com/v1alpha1"
 #: Of the network operator and of nv-ipam, which looks for pools in its own alone.
 OPERATOR_SPACE = "nvidia-network-operator"
 _Range = tuple[int, int]
+_Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def nv_ipam(world: World, look: Look) -> None:
@@ -31,6 +32,75 @@ def nv_ipam(world: World, look: Look) -> None:
         if blocks != had:
             rows = [{"nodeName": n, "startIP": s, "endIP": e} for n, (s, e) in blocks.items()]
             world.patch(pool, {"status": {"allocations": rows}}, status=True)
+    for pool in world.list(API, "CIDRPool"):
+        if pool["metadata"]["namespace"] != OPERATOR_SPACE:
+            continue
+        there = list((pool.get("status") or {}).get("allocations") or ())
+        nodes = [n for n in sorted(look.nodes) if _selects(pool["spec"], look.nodes[n])]
+        parts = list(prefixes(pool["spec"], nodes, there)) if has_parts(pool["spec"]) else []
+        if parts != there:
+            world.patch(pool, {"status": {"allocations": parts}}, status=True)
+
+
+def has_parts(spec: Mapping[str, Any]) -> bool:
+    """Return whether nv-ipam takes a pool of prefixes."""
+    try:
+        network = ipaddress.ip_network(spec["cidr"])
+        length = int(spec["perNodeNetworkPrefix"])
+        first: Any = next(network.subnets(new_prefix=length))
+    except (KeyError, ValueError):
+        return False
+    index = spec.get("gatewayIndex")
+    if index is None:
+        return not (spec.get("routes") or spec.get("defaultGateway"))
+    return bool(_gateway(first, int(index)))
+
+
+def prefixes(
+    spec: Mapping[str, Any], nodes: Iterable[str], had: Iterable[Mapping[str, str]]
+) -> Iterator[dict[str, str]]:
+    """Yield each node's prefix with its gateway: what it had, its own, or the next that is free."""
+    length, index = int(spec["perNodeNetworkPrefix"]), spec.get("gatewayIndex")
+    network = ipaddress.ip_network(spec["cidr"])
+
+    def row(node: str, prefix: str, gateway: str = "") -> dict[str, str]:
+        if not gateway and index is not None:
+            gateway = _gateway(ipaddress.ip_network(prefix), int(index))
+        return {"nodeName": node, "prefix": prefix} | ({"gateway": gateway} if gateway else {})
+
+    kept = {a["nodeName"]: dict(a) for a in had if _is_part(network, length, a["prefix"])}
+    fixed = spec.get("staticAllocations") or ()
+    own = {a["nodeName"]: row(a["nodeName"], a["prefix"], a.get("gateway", "")) for a in fixed}
+    wanted = list(nodes)
+    taken = {a["prefix"] for a in own.values()}
+    taken |= {a["prefix"] for name, a in kept.items() if name in wanted}
+    free = (part for part in network.subnets(new_prefix=length) if str(part) not in taken)
+    for node in wanted:
+        if node in kept or node in own:
+            yield kept.get(node) or own[node]
+        elif part := next(free, None):
+            yield row(node, str(part))
+
+
+def _is_part(network: _Network, length: int, prefix: str) -> bool:
+    part = ipaddress.ip_network(prefix)
+    return part.prefixlen == length and part.subnet_of(network)  # type: ignore[arg-type]
+
+
+def _gateway(part: _Network, index: int) -> str:
+    """Return the address of that index in a prefix; nothing where it has none."""
+    single = part.prefixlen >= part.max_prefixlen - 1
+    most = part.num_addresses - (1 if single else 2)
+    return str(part[index]) if (0 if single else 1) <= index <= most else ""
+
+
+def part_room(spec: Mapping[str, Any], prefix: str, gateway: str) -> int:
+    """Return how many addresses of a node's prefix pods get."""
+    part = ipaddress.ip_network(prefix)
+    first, last = _ends(part)
+    if part.prefixlen >= part.max_prefixlen - 1:
+        first, last = first - 1, last + 1
+    return _room({"exclusions": spec.get("exclusions"), "gateway": gateway}, first, last)
 
 
 def is_valid(spec: Mapping[str, Any]) -> bool:
@@ -113,7 +183,7 @@ def _room(spec: Mapping[str, Any], start: int, end: int) -> int:
     return count + end - start + 1
 
 
-def _ends(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> _Range:
+def _ends(network: _Network) -> _Range:
     """Return the first and the last address that a block may have."""
     return int(network.network_address) + 1, int(network.broadcast_address) - 1
 

@@ -247,14 +247,28 @@ def _asked(pod: Mapping[str, Any]) -> set[str]:
     }
 
 
-def _blocks(twin: Twin) -> dict[str, dict[str, int]]:
-    """Return pool of addresses -> node -> how many it has."""
-    return {
-        pool["metadata"]["name"]: {
-            row["nodeName"]: addresses.room(pool["spec"], row["startIP"], row["endIP"])
-            for row in (pool.get("status") or {}).get("allocations") or ()
+_Blocks = Mapping[tuple[str, str], Mapping[str, int]]
+
+
+def _blocks(twin: Twin) -> _Blocks:
+    """Return kind and name of a pool of addresses -> node -> how many it has."""
+
+    def rows(pool: Mapping[str, Any]) -> list[Mapping[str, str]]:
+        return (pool.get("status") or {}).get("allocations") or []
+
+    blocks = {
+        ("ippool", pool["metadata"]["name"]): {
+            r["nodeName"]: addresses.room(pool["spec"], r["startIP"], r["endIP"])
+            for r in rows(pool)
         }
         for pool in twin.world.list(addresses.API, "IPPool")
+    }
+    return blocks | {
+        ("cidrpool", pool["metadata"]["name"]): {
+            r["nodeName"]: addresses.part_room(pool["spec"], r["prefix"], r.get("gateway", ""))
+            for r in rows(pool)
+        }
+        for pool in twin.world.list(addresses.API, "CIDRPool")
     }
 
 
@@ -270,7 +284,7 @@ def _network(
     network: str,
     pod: Mapping[str, Any],
     networks: Mapping[tuple[str, str], Mapping[str, Any]],
-    blocks: Mapping[str, Mapping[str, int]],
+    blocks: _Blocks,
     pods_there: int,
 ) -> Mapping[str, Any]:
     """Check what Multus and the address plugin would do for a pod's network; return its config."""
@@ -291,10 +305,10 @@ def _network(
     config: Mapping[str, Any] = json.loads(attachment["spec"].get("config") or "{}")
     for plugin in config.get("plugins", [config]):
         ipam = plugin.get("ipam") or {}
-        if ipam.get("type") != "nv-ipam" or ipam.get("poolType", "ippool") != "ippool":
+        if ipam.get("type") != "nv-ipam":
             continue
         pool = ipam.get("poolName", name)
-        room = blocks.get(pool, {}).get(node, 0)
+        room = blocks.get((ipam.get("poolType", "ippool"), pool), {}).get(node, 0)
         if room < pods_there:
             raise FailedError(
                 f"pool {pool} has {room} addresses on {node}, and {pods_there} pods of the job "

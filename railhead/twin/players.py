@@ -500,6 +500,7 @@ PLAYERS: tuple[Player, ...] = (
     Player(
         plays="nv-ipam",
         rows=(
+            "metal.nvipam.cidrpool",
             "metal.nvipam.ippool.namespace",
             "metal.nvipam.ippool.invalid",
             "metal.nvipam.ippool.order",

@@ -413,6 +413,51 @@ def test_nfs_refuses_parameters_it_does_not_know(
     assert bool(world.applied) == bound
 
 
+CIDR = {"cidr": "10.0.0.0/24", "perNodeNetworkPrefix": 28, "gatewayIndex": 1}
+
+
+def test_prefixes_are_handed_out_in_the_order_of_names() -> None:
+    fixed = {"nodeName": "b", "prefix": "10.0.0.0/28"}
+    had = [
+        {"nodeName": "c", "prefix": "10.0.0.16/28", "gateway": "10.0.0.17"},
+        {"nodeName": "d", "prefix": "10.0.0.32/27"},
+    ]
+    rows = list(
+        addresses.prefixes(CIDR | {"staticAllocations": [fixed]}, ["a", "b", "c", "d"], had)
+    )
+    assert rows == [
+        {"nodeName": "a", "prefix": "10.0.0.32/28", "gateway": "10.0.0.33"},
+        fixed | {"gateway": "10.0.0.1"},
+        had[0],
+        {"nodeName": "d", "prefix": "10.0.0.48/28", "gateway": "10.0.0.49"},
+    ]
+    assert len(list(addresses.prefixes(CIDR, map(str, range(20)), []))) == 16
+
+
+def test_a_prefix_has_room_beside_its_gateway() -> None:
+    assert addresses.part_room(CIDR, "10.0.0.0/28", "10.0.0.1") == 13
+    assert addresses.part_room({}, "10.0.0.0/31", "") == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "taken"),
+    [
+        ({}, True),
+        ({"cidr": "10.0.0.1/24"}, False),
+        ({"perNodeNetworkPrefix": 20}, False),
+        ({"gatewayIndex": 0}, False),
+        ({"gatewayIndex": 15}, False),
+        ({"perNodeNetworkPrefix": 31, "gatewayIndex": 0}, True),
+        ({"gatewayIndex": None, "routes": [{"dst": "10.0.0.0/24"}]}, False),
+    ],
+)
+def test_pools_of_prefixes_that_nv_ipam_takes(change: Body, taken: bool) -> None:
+    metadata = {"name": "p", "namespace": addresses.OPERATOR_SPACE}
+    world = Recorded(CIDRPool=[{"metadata": metadata, "spec": CIDR | change}])
+    addresses.nv_ipam(world, look(pod("nv-ipam")))
+    assert bool(world.patched) == taken
+
+
 def test_only_one_policy_is_served() -> None:
     policy = {
         "apiVersion": "mellanox.com/v1alpha1",
