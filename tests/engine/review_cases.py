@@ -57,6 +57,7 @@ def _manifest(version: str, kind: str, name: str, body: str) -> str:
 _GROUPS = "components/aws/security_groups.py"
 _POLICIES = "components/namespaces/network_policies.py"
 _NODES = "components/aws/node_pools.py"
+_WHOLE = "components/training_cluster.py"
 _EKS = "components/aws/eks_cluster.py"
 _KUEUE = "components/controllers/kueue.py"
 _FILES = "components/aws/file_systems.py"
@@ -736,5 +737,80 @@ THIRD = (
         ("timeout-minutes: 30", "timeout-minutes: 45"),
     ),
     code("first owners", GOOD, "", ".github/CODEOWNERS", ("", "* @acme/ml-platform\n")),
+    code(
+        "a parent is lost",
+        BAD,
+        "is replaced (38400 GiB), because of securityGroupIds",
+        _FILES,
+        (
+            """                what="Lustre",
+                ports=LUSTRE_PORTS,
+                nodes=args.nodes,
+            ),
+            opts=pulumi.ResourceOptions(parent=self),
+""",
+            """                what="Lustre",
+                ports=LUSTRE_PORTS,
+                nodes=args.nodes,
+            ),
+""",
+        ),
+    ),
+    code(
+        "a provider is lost",
+        BAD,
+        "is made by the default provider, not p5-prod-kubernetes",
+        _WHOLE,
+        (
+            "arguments.jobset(cluster), opts=below)",
+            "arguments.jobset(cluster), opts=pulumi.ResourceOptions(parent=self))",
+        ),
+    ),
+    code(
+        "aliases are lost",
+        WARNED,
+        "has fewer aliases than before",
+        _EKS,
+        ("parent=self, aliases=[pulumi.Alias(name=name)], **more", "parent=self, **more"),
+    ),
+    code(
+        "an hour for an update",
+        WARNED,
+        "has 60 minutes for its update, not 1020 minutes",
+        _NODES,
+        ('update=f"{1 + nodes}h"', 'update="1h"'),
+    ),
+    code(
+        "more hours for an update",
+        GOOD,
+        "",
+        _NODES,
+        ('update=f"{1 + nodes}h"', 'update=f"{2 + nodes}h"'),
+    ),
+    code(
+        "a component renamed with an alias",
+        GOOD,
+        "",
+        "components/aws/infrastructure.py",
+        (
+            """            f"{name}-efa",
+            EfaSecurityGroupArgs(vpc_id=self.nets.vpc_id, cluster=args.name),
+            opts=self._below,
+""",
+            """            f"{name}-fabric",
+            EfaSecurityGroupArgs(vpc_id=self.nets.vpc_id, cluster=args.name),
+            opts=pulumi.ResourceOptions.merge(
+                self._below, pulumi.ResourceOptions(aliases=[pulumi.Alias(name=f"{name}-efa")])
+            ),
+""",
+        ),
+    ),
+    code(
+        "a plain kubeconfig",
+        BAD,
+        "is no secret any more in kubeconfig",
+        _EKS,
+        ("self.kubeconfig = pulumi.Output.secret(", "self.kubeconfig = pulumi.Output.from_input("),
+    ),
 )
 CASES = (*STACKS, *CODE, *SECOND, *THIRD)
