@@ -68,8 +68,16 @@ def _checks() -> dict[str, list[str]]:
 
 def _machines() -> dict[str, list[str]]:
     from railhead.machines import MACHINES
+    from tests.unit.catalog.figures import EFA_CARDS
 
-    return {f"machine {name!r}": _in_schema(name) for name in MACHINES}
+    cards = "EFA_CARDS in tests/unit/catalog/figures.py: its cards with EFA by EC2's user guide"
+    return {
+        f"machine {name!r}": [
+            *_in_schema(name),
+            *_unless(machine.provider != "aws" or name in EFA_CARDS, cards),
+        ]
+        for name, machine in MACHINES.items()
+    }
 
 
 def _fields() -> dict[str, list[str]]:

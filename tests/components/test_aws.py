@@ -56,6 +56,7 @@ from tests.components.recording import (
     stack_cluster,
 )
 from tests.providers.aws_requests import IDS, calls, problems
+from tests.unit.catalog.figures import EFA_CARDS
 
 PROD, BLOCK = "aws-p5-prod", "aws-p5en-block"
 PROVIDER = "pulumi:providers:aws"
@@ -294,21 +295,7 @@ def fabricated(value: Any) -> bool:
 
 
 class TestInterfaces:
-    # Written down from EC2's own documentation, apart from the catalogue: how many cards have EFA,
-    # and whether card 0 has it beside the primary interface.
-    EFA: ClassVar = {
-        "p4d.24xlarge": (4, True),
-        "p4de.24xlarge": (4, True),
-        "p5.4xlarge": (1, True),
-        "p5.48xlarge": (32, True),
-        "p5e.48xlarge": (32, True),
-        "p5en.48xlarge": (16, True),
-        "p6-b200.48xlarge": (8, True),
-        "p6-b300.48xlarge": (16, False),
-        "p6e-gb200.36xlarge": (4, False),
-    }
-
-    @pytest.mark.parametrize("name", sorted(n for n, m in MACHINES.items() if m.provider == "aws"))
+    @pytest.mark.parametrize("name", EFA_CARDS)
     def test_the_layout_is_the_machines_own(self, name: str) -> None:
         interfaces = network_interfaces(
             MACHINES[name], cluster_group="sg-cluster", efa_group="sg-efa"
@@ -322,16 +309,13 @@ class TestInterfaces:
         assert first["interface_type"] == "interface"
         assert first["security_groups"] == ["sg-cluster", "sg-efa"]
         fast = [i for i in interfaces if i["interface_type"] == "efa-only"]
-        assert len(fast) == self.EFA[name][0]
-        assert ((0, 1) in places) is self.EFA[name][1]
+        assert len(fast) == len(EFA_CARDS[name])
+        assert ((0, 1) in places) is (0 in EFA_CARDS[name])
         for interface in fast:
             assert interface["security_groups"] == ["sg-efa"]
         for interface in interfaces:
             assert interface["delete_on_termination"] == "true"
             assert not {"subnet_id", "ipv4_addresses", "network_interface_id"} & set(interface)
-
-    def test_every_aws_machine_has_its_interfaces(self) -> None:
-        assert set(self.EFA) == {n for n, m in MACHINES.items() if m.provider == "aws"}
 
     def test_launch_template_lists_interfaces_but_no_groups(self, prod: Recording) -> None:
         inputs = named(prod, TEMPLATE, "h100-template").inputs

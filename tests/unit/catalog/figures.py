@@ -10,6 +10,19 @@ from railhead.fabric.mode import Mode
 from railhead.fabric.plugin import NodePlugin
 from railhead.machines.machine import GkeMachine, Machine, Measurement, Nic
 
+#: Where EFA goes beyond card 0 device 0: EC2 user guide, efa-acc-inst-types, written by hand.
+EFA_CARDS = {
+    "p4d.24xlarge": range(4),
+    "p4de.24xlarge": range(4),
+    "p5.4xlarge": range(1),
+    "p5.48xlarge": range(32),
+    "p5e.48xlarge": range(32),
+    "p5en.48xlarge": range(16),
+    "p6-b200.48xlarge": range(8),
+    "p6-b300.48xlarge": range(1, 17),
+    "p6e-gb200.36xlarge": range(1, 17, 4),
+}
+
 
 def of_machine(machine: Machine) -> Mapping[str, str]:
     """Counts, names and rates of an instance type, and what others measured on it."""

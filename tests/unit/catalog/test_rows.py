@@ -31,6 +31,7 @@ from railhead.fabric.modes import MODES
 from railhead.machines import FIGURES, MACHINES, Machine, accelerators
 from railhead.machines.accelerators import ACCELERATORS
 from railhead.platform.registry import PLATFORMS
+from tests.unit.catalog.figures import EFA_CARDS
 
 # Issue 4 names families; these are their types.
 NAMED_BY_THE_ISSUE = {
@@ -75,20 +76,6 @@ def test_every_figure_of_a_machine_has_a_source(machine: Machine) -> None:
     places = [(nic.card, nic.device) for nic in machine.host_nics + machine.nics]
     assert len(set(places)) == len(places)
     assert all(measured.source for measured in machine.published)
-
-
-# EC2 user guide, efa-acc-inst-types, written by hand: where EFA goes beyond card 0 device 0.
-EFA_CARDS = {
-    "p4d.24xlarge": range(4),
-    "p4de.24xlarge": range(4),
-    "p5.4xlarge": range(1),
-    "p5.48xlarge": range(32),
-    "p5e.48xlarge": range(32),
-    "p5en.48xlarge": range(16),
-    "p6-b200.48xlarge": range(8),
-    "p6-b300.48xlarge": range(1, 17),
-    "p6e-gb200.36xlarge": range(1, 17, 4),
-}
 
 
 def test_efa_is_on_the_cards_that_the_ec2_user_guide_names() -> None:
