@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from railhead.base.data import load
 from railhead.machines.machine import Machine
@@ -47,9 +47,22 @@ def machine(raw: Any) -> Machine:
 
 @cache
 def shipped() -> tuple[Machine, ...]:
-    """Return the rows that ship, by file."""
+    """Return the rows that ship, by file.
+
+    Raises:
+        pydantic.ValidationError: as :func:`machine`, with a note of its file and name.
+    """
     files = sorted(FOLDER.glob("*.yaml"))
-    return tuple(machine(raw) for file in files for raw in load(file)["machines"])
+    return tuple(_shipped(file, raw) for file in files for raw in load(file)["machines"])
+
+
+def _shipped(file: Path, raw: Any) -> Machine:
+    try:
+        return machine(raw)
+    except ValidationError as error:
+        name = raw.get("name") if isinstance(raw, Mapping) else None
+        error.add_note(f"railhead/machines/rows/{file.name}: machine {name!r}")
+        raise
 
 
 @cache

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 import yaml
+from pydantic import ValidationError
 
 from railhead.catalog.digests import DIGESTS, references
 from railhead.catalog.images import IMAGES
@@ -28,7 +30,7 @@ from railhead.catalog.versions import (
 from railhead.fabric.kind import FabricKind
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.modes import MODES
-from railhead.machines import FIGURES, MACHINES, Machine, accelerators
+from railhead.machines import FIGURES, MACHINES, Machine, accelerators, rows
 from railhead.machines.accelerators import ACCELERATORS
 from railhead.platform.registry import PLATFORMS
 from tests.unit.catalog.figures import EFA_CARDS
@@ -76,6 +78,21 @@ def test_every_figure_of_a_machine_has_a_source(machine: Machine) -> None:
     places = [(nic.card, nic.device) for nic in machine.host_nics + machine.nics]
     assert len(set(places)) == len(places)
     assert all(measured.source for measured in machine.published)
+
+
+def test_no_shipped_row_takes_the_place_of_another() -> None:
+    names = Counter(row.name for row in rows.shipped())
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_malformed_row_is_named_with_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "FOLDER", tmp_path)
+    (tmp_path / "acme.yaml").write_text("machines: [{name: x1, gpu: 8}]\n")
+    with pytest.raises(ValidationError, match="gpu") as caught:
+        rows.shipped.__wrapped__()
+    assert caught.value.__notes__ == ["railhead/machines/rows/acme.yaml: machine 'x1'"]
 
 
 def test_efa_is_on_the_cards_that_the_ec2_user_guide_names() -> None:
