@@ -44,11 +44,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatu
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, Any, Any]:
-    """Collect without a search for garbage: what is made here stays."""
+    """Collect without a search for garbage, and search no more in what is made here: it stays.
+
+    A test makes some ten thousand objects, and a search after each 700 of them, Python's own
+    choice, is a seventh of its time.
+    """
     gc.disable()
     try:
         return (yield)
     finally:
+        gc.freeze()
+        gc.set_threshold(50_000)
         gc.enable()
 
 
