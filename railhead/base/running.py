@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import os
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import typer
 
@@ -28,8 +30,10 @@ def run(app: typer.Typer, words: Sequence[str], *, name: str) -> int:
         from typer._completion_classes import completion_init
 
         completion_init()
+    command = typer.main.get_command(app)
+    _flow(command)
     try:
-        app(args=list(words), prog_name=name)
+        command(args=list(words), prog_name=name)
     except RailheadError as error:
         typer.echo(f"error: {screen(error.problem)}", err=True)
         if error.remedy:
@@ -40,6 +44,28 @@ def run(app: typer.Typer, words: Sequence[str], *, name: str) -> int:
     except KeyboardInterrupt:
         return int(ExitCode.INTERRUPTED)
     return int(ExitCode.OK)
+
+
+def _flow(command: Any) -> None:
+    """Let each paragraph of a command's help fill the terminal's width, and of those below it.
+
+    Typer keeps the breaks that its lines have in the source, except in the first paragraph
+    (0.29.2, typer/rich_utils.py, _fix_linebreaks).
+    """
+    if command.help:
+        command.help = "\n\n".join(map(flowing, inspect.cleandoc(command.help).split("\n\n")))
+    for below in getattr(command, "commands", {}).values():
+        _flow(below)
+
+
+def flowing(paragraph: str) -> str:
+    r"""Return a paragraph as one line; as it is if it is a list, or marked as fixed text.
+
+    >>> flowing("one\ntwo"), flowing("\b\nkept"), flowing("a:\n  - b")
+    ('one two', '\x08\nkept', 'a:\n  - b')
+    """
+    fixed = paragraph.startswith("\b") or "\n " in paragraph or "\n- " in paragraph
+    return paragraph if fixed else paragraph.replace("\n", " ")
 
 
 def screen(text: str) -> str:

@@ -31,7 +31,7 @@ def check(
     stacks: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[STACK]...", help="Stacks' names, such as lab, or files; all without any."
+            metavar="STACK", help="Stacks' names, such as lab, or files; all without any."
         ),
     ] = None,
     as_json: Json = False,
@@ -115,7 +115,7 @@ def pin(
     stacks: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[STACK]...", help="Stacks' names, such as lab, or files; all without any."
+            metavar="STACK", help="Stacks' names, such as lab, or files; all without any."
         ),
     ] = None,
     update: Annotated[

@@ -54,7 +54,7 @@ register_bench(app)
 
 @app.command(help=READ_HELP.format(program="railhead nccl"))
 def read(
-    logs: Annotated[list[str], typer.Argument(metavar="LOG...", help=LOG_HELP)],
+    logs: Annotated[list[str], typer.Argument(metavar="LOG", help=LOG_HELP)],
     as_json: Json = False,
     expect: Expect = None,
     expect_gdr: ExpectGdr = False,

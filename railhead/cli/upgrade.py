@@ -45,7 +45,7 @@ class Change:
 def upgrade(
     stacks: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[STACK]...", help="Stacks' names. Default: all of the project."),
+        typer.Argument(metavar="STACK", help="Stacks' names. Default: all of the project."),
     ] = None,
     as_json: Json = False,
 ) -> None:

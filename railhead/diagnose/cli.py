@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Logs = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[LOG]...",
+        metavar="LOG",
         help="Logs, folders, patterns, - for standard input; PyTorch flight-recorder dumps, "
         "ncclras output, NCCL Inspector files, a bundle of --collect.",
         show_default=False,

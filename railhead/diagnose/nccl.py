@@ -65,7 +65,7 @@ def read(
     logs: Annotated[
         list[str],
         typer.Argument(
-            metavar="LOG...",
+            metavar="LOG",
             help="A log: a file, a folder, a pattern such as 'logs/*.log', - for standard input. "
             "Plain, gzip, zstd, xz or bzip2.",
         ),

@@ -268,7 +268,7 @@ def _place(pod: dict[str, Any]) -> str:
 def top(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="Show one job. Default: the team's queues and jobs."),
+        typer.Argument(metavar="NAME", help="Show one job. Default: the team's queues and jobs."),
     ] = None,
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help="Show it again every five seconds.")
@@ -431,7 +431,7 @@ def running_node(state: JobState, node: int, role: str | None = None) -> Node:
 def execute(
     name: JobName,
     command: Annotated[
-        list[str], typer.Argument(metavar="-- COMMAND...", help="The program and its arguments.")
+        list[str], typer.Argument(metavar="-- COMMAND", help="The program and its arguments.")
     ],
     node: NodeIndex = 0,
     role: RoleName = None,
@@ -477,7 +477,7 @@ def check_ports(ports: Sequence[str]) -> None:
 def port_forward(
     name: JobName,
     ports: Annotated[
-        list[str], typer.Argument(metavar="[LOCAL:]REMOTE...", help="Ports of the container.")
+        list[str], typer.Argument(metavar="[LOCAL:]REMOTE", help="Ports of the container.")
     ],
     node: NodeIndex = 0,
     role: RoleName = None,

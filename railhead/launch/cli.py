@@ -593,7 +593,7 @@ def status(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME]",
+            metavar="NAME",
             help="Show one job in detail, or list those of a pattern such as 'sweep-*'. Default: "
             "list all jobs.",
         ),

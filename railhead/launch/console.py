@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 JobName = Annotated[str, typer.Argument(metavar="NAME", help="The job's name.")]
 JobNames = Annotated[
     list[str],
-    typer.Argument(metavar="NAME...", help="The jobs' names, or patterns such as 'sweep-*'."),
+    typer.Argument(metavar="NAME", help="The jobs' names, or patterns such as 'sweep-*'."),
 ]
 Image = Annotated[str | None, typer.Option("--image", metavar="IMAGE", help="Else the runtime's.")]
 Queue = Annotated[

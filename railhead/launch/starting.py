@@ -104,7 +104,7 @@ def _made_up_name(program: Path) -> str:
 @grouped
 def run(
     command: Annotated[
-        list[str], typer.Argument(metavar="-- COMMAND...", help="The program and its arguments.")
+        list[str], typer.Argument(metavar="-- COMMAND", help="The program and its arguments.")
     ],
     options: Options,
     follow: Annotated[
@@ -176,7 +176,7 @@ def _starter(runtime: Runtime) -> list[str]:
 
 def init(
     job_file: Annotated[
-        Path, typer.Argument(metavar="[JOB.yaml]", help="The file to write; - prints it.")
+        Path, typer.Argument(metavar="JOB.yaml", help="The file to write; - prints it.")
     ] = Path("job.yaml"),
     name: Annotated[
         str, typer.Option("--name", metavar="NAME", help="The job's name.")

@@ -15,7 +15,7 @@ def review(
     stacks: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[STACK]...",
+            metavar="STACK",
             help="Stacks' names or files. Default: those that the pull request changes.",
         ),
     ] = None,

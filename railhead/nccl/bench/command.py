@@ -34,7 +34,7 @@ def bench(
         typer.Argument(
             help="nccl-tests output, its JSON (-J), or a whole job's log; files, folders, "
             "patterns, `-` for standard input; gzip and zstd too.",
-            metavar="FILE...",
+            metavar="FILE",
         ),
     ],
     instance_type: Annotated[
