@@ -77,7 +77,8 @@ def choose_target(
         )
     raise PrerequisiteError(
         "no cluster to talk to: no --kubeconfig, $KUBECONFIG or ~/.kube/config, and no lab runs",
-        remedy="name a kubeconfig, or start a lab with `railhead lab up`",
+        remedy="name the kubeconfig that the cluster's platform team gave you by --kubeconfig, or "
+        "start a lab on this machine with `railhead lab up`",
     )
 
 

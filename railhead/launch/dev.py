@@ -129,6 +129,8 @@ class Options:
         """
         from railhead.launch.job import override_values, read_job
 
+        idle = _seconds("--idle", self.idle or IDLE)
+        _seconds("--for", self.most or MOST)
         read: dict[str, Any] = {"nodes": 1}
         if file is not None:
             job, _ = read_job(file)
@@ -150,7 +152,7 @@ class Options:
                 "-c",
                 HOLD,
                 _HOLDS,
-                str(_seconds(self.idle or IDLE)),
+                str(idle),
                 *command,
             ],
             # Each node may train alone here, and every process but the one above is someone's.
@@ -163,14 +165,14 @@ class Options:
         return values
 
 
-def _seconds(text: str) -> int:
+def _seconds(option: str, text: str) -> int:
     from railhead.launch.job import seconds
 
     try:
         return seconds(text)
     except ValueError as error:
         raise InputError(
-            f"--idle {text}: not a time; allowed: {error}", remedy=f"--idle {IDLE}"
+            f"{option} {text}: not a time; allowed: {error}", remedy=f"such as {option} {IDLE}"
         ) from None
 
 
@@ -510,7 +512,7 @@ def _notebook(
 
     pod, container = running_node(state, node).pod, container_of(cluster, state.runtime)
     name, where = state.name, ("-n", state.namespace)
-    idle = _idle(job) or str(_seconds(IDLE))
+    idle = _idle(job) or str(_seconds("--idle", IDLE))
     try:
         server = jupyter.start(
             kubectl_words(

@@ -156,6 +156,15 @@ def test_a_scheduler_without_a_limit_of_time_leaves_idleness(api: Api, run: Any)
         assert f"timeout: {reason}" in err
 
 
+def test_a_wrong_time_is_refused_without_a_cluster(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for option in ("--idle", "--for"):
+        words = ["dev", option, "soon", "--kubeconfig", str(tmp_path / "none")]
+        assert cli.run(words) == ExitCode.BAD_INPUT
+        assert f"{option} soon: not a time" in capsys.readouterr().err
+
+
 # -- the shell ----------------------------------------------------------------------------------
 
 
@@ -275,7 +284,7 @@ def test_what_contradicts_itself_is_refused(
         (("--no-attach", "--jupyter"), "--jupyter: its address leads here"),
         (("--port", "x"), "x: not a port"),
         (("--idle", "soon"), "--idle soon: not a time; allowed: a duration"),
-        (("--for", "soon"), "timeout: 'soon' is not allowed"),
+        (("--for", "soon"), "--for soon: not a time; allowed: a duration"),
         (("--set", "command=x"), "--set 'command=x'"),
         (("--image", "A b"), "image: 'A b' is not allowed"),
         (("missing.yaml",), "missing.yaml"),
