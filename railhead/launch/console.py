@@ -65,8 +65,8 @@ def print_objects(objects: list[dict[str, Any]], *, as_json: bool) -> None:
     out(yaml.safe_dump_all(objects, sort_keys=False, explicit_start=True).rstrip())
 
 
-# Rows of a table where no terminal says how wide it is.
-WIDTH = 160
+# Rows of a table where no terminal says how wide it is; of a column whose text may wrap, at least.
+WIDTH, NARROW = 160, 16
 
 
 def table(
@@ -78,23 +78,35 @@ def table(
 ) -> None:
     """Print a table on standard output: plain text, nothing in it is taken for markup.
 
+    Only text that may wrap gives way to a narrow terminal, so that no number lacks its end.
+
     Args:
         columns: the headings.
         rows: one text for each column.
         folded: columns whose text may wrap.
         styles: the style of each row.
     """
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
+    every = [tuple(columns), *map(tuple, rows)]
+    widths = [max(map(cell_len, cells)) for cells in zip(*every, strict=True)]
+    least = [
+        min(width, NARROW) if column in folded else width
+        for column, width in zip(columns, widths, strict=True)
+    ]
     made = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         made.add_column(column, no_wrap=column not in folded, overflow="fold")
-    for number, row in enumerate(rows):
+    for number, row in enumerate(every[1:]):
         style = styles[number] if number < len(styles) else None
         made.add_row(*map(escape, row), style=style)
-    Console(width=None if sys.stdout.isatty() else WIDTH).print(made)
+    console = Console(width=None if sys.stdout.isatty() else WIDTH)
+    # Two columns have two blanks between them.
+    console.width = max(console.width, sum(least) + 2 * len(least))
+    console.print(made)
 
 
 def connected(

@@ -42,6 +42,19 @@ def test_a_duration_is_in_its_largest_sensible_unit(seconds: int, shown: str) ->
     assert console.since(seconds) == shown
 
 
+def test_no_number_is_cut_by_a_narrow_terminal(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "WIDTH", 40)
+    rows = [("job-" + "x" * 30, "512.0", "it waits for GPUs and then for some more")]
+    console.table(("JOB", "GPU HOURS", "WHY"), rows, folded=("WHY",))
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert lines[1].startswith(f"job-{'x' * 30}  512.0      it waits for")
+    assert max(map(len, lines)) <= 34 + 9 + console.NARROW + 2 * 3
+    console.table(("JOB",), [])
+    assert capsys.readouterr().out.strip() == "JOB"
+
+
 def state(phase: Phase, detail: str = "", name: str = "demo") -> Any:
     return SimpleNamespace(phase=phase, detail=detail, name=name, uid=name)
 
