@@ -102,7 +102,7 @@ def _hours(cluster: Cluster, states: Sequence[JobState], by: str, *, as_json: bo
     table(hours.columns(by), [use.row(by) for use in (*uses, hours.added(uses, "all"))])
     if any(use.at_most for use in uses):
         say(
-            "up to: all time before the last restart, as this machine has not all logs of it; "
+            "<=: all time before the last restart, as this machine has not all logs of it; "
             "`railhead logs NAME --previous` brings what the claim has"
         )
 

@@ -61,7 +61,7 @@ class Use:
 
     def row(self, by: str) -> tuple[str, ...]:
         """Return the row of the table, whose columns are those of :func:`columns`."""
-        own = (self.user, self.queue, self.phase) if by == "job" else (str(self.jobs),)
+        own = (self.user, self.queue) if by == "job" else (str(self.jobs),)
         share = "" if self.goodput is None else f"{self.goodput:.0%}"
         return (
             self.by or "-",
@@ -69,8 +69,8 @@ class Use:
             "-" if self.queued is None else since(self.queued),
             "-" if self.gpu_hours is None else f"{self.gpu_hours:.1f}",
             str(self.restarts),
-            f"up to {self.lost:.1f}" if self.at_most else f"{self.lost:.1f}",
-            (f"{share} or more" if share and self.at_most else share) or "-",
+            f"<= {self.lost:.1f}" if self.at_most else f"{self.lost:.1f}",
+            (f">= {share}" if share and self.at_most else share) or "-",
         )
 
     def to_json(self, by: str) -> dict[str, Any]:
@@ -90,7 +90,7 @@ class Use:
 
 def columns(by: str) -> tuple[str, ...]:
     """Return the headings of the table."""
-    own = ("USER", "QUEUE", "PHASE") if by == "job" else ("JOBS",)
+    own = ("USER", "QUEUE") if by == "job" else ("JOBS",)
     return (by.upper(), *own, "QUEUED", "GPU HOURS", "RESTARTS", "LOST", "GOODPUT")
 
 
