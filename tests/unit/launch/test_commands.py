@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from railhead import cli
+from railhead.base import running
 from railhead.base.errors import ExitCode, PrerequisiteError
 from railhead.base.names import JOBS_OWNER
 from railhead.kube.client import ApiError, Cluster
@@ -785,7 +786,7 @@ def test_one_command_is_made_ready_and_is_the_same(capsys: Captured) -> None:
     for name in ("launch", "list"):
         cli.run([name, "--help"])
         alone = capsys.readouterr().out
-        cli.app([name, "--help"], prog_name="railhead", standalone_mode=False)
+        running.run(cli.app, [name, "--help"], name="railhead")
         assert capsys.readouterr().out == alone
         assert f"railhead {name} [OPTIONS]" in alone
     assert cli.run(["--version"]) == 0
