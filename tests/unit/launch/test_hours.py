@@ -138,6 +138,8 @@ def test_steps_say_what_a_restart_took(api: Api, run: Any) -> None:
         "lost_at_most": False,
         "goodput": 0.767,
     }
+    logs = [query for _, path, query in api.asked if path.endswith("/log")]
+    assert [query["limitBytes"] for query in logs] == [str(hours.HEAD_BYTES)]
     code, out, err = run("list", "--hours", "job")
     words = ["training/demo", "ada", "training/training", "60m", "32.0", "1", "7.5"]
     assert (code, out.splitlines()[1].split(), "<=" in err) == (0, [*words, "77%"], False)
