@@ -32,8 +32,8 @@ class GpuOperatorArgs:
             the host has it, for nvidia-peermem to be built against.
         switches_need_nic_driver: whether NVSwitches are reached through that driver's modules, for
             which the GPUs' driver then waits.
-        rdma_on_host_alone: whether RDMA namespaces are exclusive, so that those switches are seen
-            in the node's own network namespace only.
+        rdma_on_host_alone: whether RDMA namespaces may be exclusive, so that those switches are
+            seen in the node's own network namespace only.
         tolerations: Kubernetes tolerations of the pods on GPU nodes.
         paths: the nodes' directories of kubelet and containerd.
         timeout_seconds: how long each release may take.

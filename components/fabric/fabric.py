@@ -32,7 +32,8 @@ def gpu_operator_args(
         switches_need_nic_driver=any(
             MACHINES[pool.instance_type].switches_behind_infiniband for pool in args.pools
         ),
-        rdma_on_host_alone=args.fabric.rdma_netns == "exclusive",
+        # Modes that say nothing of it leave it to the nodes' image, as OKE's with functions.
+        rdma_on_host_alone=args.fabric.rdma_netns != "shared",
         tolerations=tolerations(args.pools),
         paths=args.paths,
         timeout_seconds=patience(args.pools),

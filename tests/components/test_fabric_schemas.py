@@ -151,6 +151,10 @@ def test_gpu_driver_sees_switches_in_exclusive_namespaces() -> None:
     assert _values(parse(raw, where="a case"))["driver"]["hostNetwork"] is True
     raw["fabric"]["sriov"] = {"rdma_mode": "shared"}
     assert "hostNetwork" not in _values(parse(raw, where="a case"))["driver"], "every pod sees them"
+    native = next(c for c in cases() if (c.mode, c.fabric) == ("provider-native", "roce"))
+    theirs = cluster(native) | {"gpu_operator": {}}
+    theirs["pools"][0]["instance_type"] = "BM.GPU.B200.8"
+    assert _values(parse(theirs, where="a case"))["driver"]["hostNetwork"] is True, "unsaid"
 
 
 @pytest.mark.parametrize("gpu", [None, {}, {"nfd": "existing"}], ids=["none", "own", "existing"])
