@@ -223,7 +223,7 @@ class EksCluster(pulumi.ComponentResource):
         return pulumi.ResourceOptions(parent=self, aliases=[pulumi.Alias(name=name)], **more)
 
     def _entries(self, name: str, args: EksClusterArgs) -> list[pulumi.Resource]:
-        """Return the administrators' rights; let everybody in.
+        """Return what lets people in, and administrators' rights.
 
         EKS takes each principal once (terraform-aws-eks, issue 3293), so an entry is named by its
         principal alone: one who comes, goes or gets other groups moves nobody else's.
@@ -259,13 +259,15 @@ class EksCluster(pulumi.ComponentResource):
         for index, (principal, several) in enumerate(groups.items()):
             who = _who(principal)
             once = f"researcher-{index}" if index < len(args.researchers) else f"member-{who}"
-            eks.AccessEntry(
-                f"{name}-entry-{who}",
-                cluster_name=self.cluster.name,
-                principal_arn=principal,
-                type="STANDARD",
-                kubernetes_groups=sorted(several),
-                opts=self._once(f"{name}-{once}"),
+            made.append(
+                eks.AccessEntry(
+                    f"{name}-entry-{who}",
+                    cluster_name=self.cluster.name,
+                    principal_arn=principal,
+                    type="STANDARD",
+                    kubernetes_groups=sorted(several),
+                    opts=self._once(f"{name}-{once}"),
+                )
             )
         return made
 

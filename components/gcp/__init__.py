@@ -30,8 +30,9 @@ def build(cluster: GcpCluster, opts: pulumi.ResourceOptions) -> Infrastructure:
             kubeconfig=made.cluster.kubeconfig,
             context=None,
             identity=made.cluster.identity,
-            # Controllers have nowhere to run before.
-            after=[made.system_pool.pool],
+            # Controllers have nowhere to run before; and while a job's end is refused to `destroy`,
+            # who is to end it still gets through the door.
+            after=[made.system_pool.pool, *made.researchers],
         ),
         inside=InsideGcp(claims=cluster.checkpoints, infrastructure=made),
         kubeconfig=made.cluster.kubeconfig,

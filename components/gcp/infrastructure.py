@@ -70,6 +70,7 @@ class GcpInfrastructure(pulumi.ComponentResource):
         gpu_pools: name -> the GPU node pool.
         network: the VPC, its subnet and its ranges.
         attached: the GPU nodes' further networks.
+        researchers: the right of each group to connect to the control plane; empty unless IAM asks.
         names: the private names of Cloud Storage; empty without any.
         sources: name of a storage class -> its file system.
     """
@@ -79,6 +80,7 @@ class GcpInfrastructure(pulumi.ComponentResource):
     gpu_pools: Mapping[str, GpuPool]
     network: NetworkRefs
     attached: Sequence[AttachedNetwork]
+    researchers: Sequence[pulumi.Resource]
     names: Sequence[pulumi.Resource]
     sources: Mapping[str, VolumeSource]
 
@@ -160,18 +162,11 @@ class GcpInfrastructure(pulumi.ComponentResource):
             )
             for pool in args.pools
         }
-        if isinstance(platform.endpoint, DnsEndpoint):
-            for index, group in enumerate(args.people):
-                access = ResearcherAccessArgs(project=platform.project, researchers=group)
-                # By its address, so that one that comes or goes moves no other; it was by its
-                # place. To create this grant and then delete that one would leave none.
-                was = f"{name}-researchers-{index}" if index else f"{name}-researchers"
-                opts_of = pulumi.ResourceOptions(aliases=[pulumi.Alias(name=was)])
-                ResearcherAccess(
-                    f"{name}-researchers-{group}",
-                    access,
-                    opts=pulumi.ResourceOptions.merge(self._below, opts_of),
-                )
+        by_name = isinstance(platform.endpoint, DnsEndpoint)
+        self.researchers = [
+            self._researchers(f"{name}-researchers", index, group)
+            for index, group in enumerate(args.people if by_name else ())
+        ]
         self.names = self._storage_names(f"{name}-storage-names")
         self.sources = self._storage(f"{name}-storage")
         self.register_outputs({"cluster": self.cluster.cluster.id})
@@ -205,6 +200,15 @@ class GcpInfrastructure(pulumi.ComponentResource):
             networks=platform.gpu_networks,
         )
         return NodeNetworks(name, args, opts=self._below).attached
+
+    def _researchers(self, name: str, index: int, group: str) -> pulumi.Resource:
+        access = ResearcherAccessArgs(project=self._args.platform.project, researchers=group)
+        # By its address, so that one that comes or goes moves no other; it was by its place. To
+        # create this grant and then delete that one would leave none.
+        was = f"{name}-{index}" if index else name
+        aliases = pulumi.ResourceOptions(aliases=[pulumi.Alias(name=was)])
+        opts = pulumi.ResourceOptions.merge(self._below, aliases)
+        return ResearcherAccess(f"{name}-{group}", access, opts=opts).grant
 
     def _storage_names(self, name: str) -> Sequence[pulumi.Resource]:
         platform = self._args.platform

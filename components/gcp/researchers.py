@@ -30,17 +30,22 @@ class ResearcherAccess(pulumi.ComponentResource):
     """Researchers may connect to the project's control planes; what they may do there, RBAC says.
 
     A control plane that is reached by addresses asks for no role of IAM.
+
+    Attributes:
+        grant: the right to connect.
     """
+
+    grant: projects.IAMMember
 
     def __init__(
         self, name: str, args: ResearcherAccessArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:gcp:ResearcherAccess", name, None, opts)
-        grant = projects.IAMMember(
+        self.grant = projects.IAMMember(
             f"{name}-connect",
             project=args.project,
             role=ROLE,
             member=f"group:{args.researchers}",
             opts=pulumi.ResourceOptions(parent=self),
         )
-        self.register_outputs({"member": grant.member})
+        self.register_outputs({"member": self.grant.member})

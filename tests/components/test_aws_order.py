@@ -129,6 +129,12 @@ class TestControlPlane:
         for resource in inside:
             assert_first(stack, way, resource)
 
+    def test_researchers_get_in_until_their_jobs_are_gone(self, stack: Recording) -> None:
+        """A running job ends `destroy` in its first turn (docs/editing.md); they are to end it."""
+        entries = stack.of_type("aws:eks/accessEntry:AccessEntry")
+        (claim, *_) = stack.kind("PersistentVolumeClaim")
+        assert_first(stack, entries, claim)
+
 
 class TestNodes:
     def test_nodes_may_join_and_pull_until_they_are_gone(self, stack: Recording) -> None:

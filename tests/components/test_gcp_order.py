@@ -124,6 +124,12 @@ class TestInside:
         for runtime in stack.kind("ClusterTrainingRuntime"):
             assert_first(stack, stack.kind("Network"), runtime)
 
+    def test_researchers_get_in_until_their_jobs_are_gone(self, stack: Recording) -> None:
+        """A running job ends `destroy` in its first turn (docs/editing.md); they are to end it."""
+        for grant in (m for m in stack.of_type(MEMBER) if "-researchers-" in m.name):
+            for step in inside(stack):
+                assert_first(stack, [grant], step)
+
 
 class TestStorage:
     def test_lustre_has_its_connection_and_its_way_back(self, stack: Recording) -> None:

@@ -20,8 +20,6 @@ AT_ANY_TIME = {
     ("aws:kms/alias:Alias", ""): "a name for people; the cluster has the key's own",
     ("aws:efs/backupPolicy:BackupPolicy", ""): "AWS Backup's; no mount asks for it",
     ("aws:autoscaling/tag:Tag", ""): "of instances that are yet to be launched; for the bill",
-    ("aws:eks/accessEntry:AccessEntry", "-entry-"): "a person's way in, not a pod's",
-    ("gcp:projects/iAMMember:IAMMember", "-connect"): "a person's way in, not a pod's",
     (
         "kubernetes:rbac.authorization.k8s.io/v1:ClusterRole",
         "-researchers-",
