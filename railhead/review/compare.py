@@ -195,7 +195,10 @@ def compare(before: Mapping[str, Planned], after: Mapping[str, Planned]) -> list
     matched = _matched(before, after)
     moved = _moved(before, after, matched)
     known = {**matched, **moved}
-    before = {urn: _following(resource, known) for urn, resource in before.items()}
+    before = {
+        urn: _following(_provided(resource, after.get(known.get(urn, "")), before, after), known)
+        for urn, resource in before.items()
+    }
     changes = [
         change
         for old, new in matched.items()
@@ -207,12 +210,11 @@ def compare(before: Mapping[str, Planned], after: Mapping[str, Planned]) -> list
     for urn, resource in before.items():
         if urn in matched:
             continue
-        same = by_identity.get(resource.identity) or added.get(moved.get(urn, ""))
-        if same is None:
+        same = by_identity.get(resource.identity) or after.get(moved.get(urn, ""))
+        if same is None or added.pop(same.urn, None) is None:
             changes.append(Change(kind="deleted", before=resource, after=None))
             continue
         # The engine knows it by another name: it deletes the very object that it has just made.
-        del added[same.urn]
         paths = tuple(changed_paths(dict(resource.inputs), dict(same.inputs)))
         changes.append(
             Change(kind="replaced", before=resource, after=same, paths=paths, forced_by=("URN",))
@@ -234,26 +236,33 @@ def _matched(before: Mapping[str, Planned], after: Mapping[str, Planned]) -> dic
 def _moved(
     before: Mapping[str, Planned], after: Mapping[str, Planned], matched: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return URN of the base -> that of the head, of what has another parent and no alias.
-
-    A provider is the same one if it is configured as before.
-    """
+    """Return URN of the base -> that of the head, of what has another parent and no alias."""
     taken = set(matched.values())
     places: dict[tuple[str, str], list[str]] = {}
     for urn, resource in after.items():
         if urn not in taken:
-            places.setdefault(_place(resource), []).append(urn)
+            places.setdefault((resource.type, resource.name), []).append(urn)
     results = {}
     for urn, resource in before.items():
-        new = places.get(_place(resource), []) if urn not in matched else []
-        if len(new) == 1:
+        new = places.get((resource.type, resource.name), []) if urn not in matched else []
+        if len(new) == 1 and after[new[0]].identity == resource.identity:
             results[urn] = new[0]
     return results
 
 
-def _place(resource: Planned) -> tuple[str, str]:
-    provider = resource.type.startswith("pulumi:providers:")
-    return resource.type, json.dumps(resource.inputs) if provider else resource.name
+def _provided(
+    old: Planned,
+    new: Planned | None,
+    before: Mapping[str, Planned],
+    after: Mapping[str, Planned],
+) -> Planned:
+    """Return a resource of the base with the head's provider, if that is configured alike."""
+    if old.manner is None or new is None or new.manner is None:
+        return old
+    was, now = before.get(old.manner.provider), after.get(new.manner.provider)
+    if was is None or now is None or (was.type, was.inputs) != (now.type, now.inputs):
+        return old
+    return replace(old, manner=replace(old.manner, provider=now.urn))
 
 
 def _cascaded(

@@ -875,17 +875,22 @@ def test_names_below_a_parent_that_was_renamed_are_known() -> None:
     ]
 
 
-def test_provider_under_another_name_is_the_same_one() -> None:
+def test_provider_that_is_configured_alike_is_the_same_one() -> None:
     aws, inputs = "pulumi:providers:aws", {"region": "us-east-2"}
+    first = planned(aws, inputs, "a")
+    files = [planned(FSX, {}, manner=Manner(provider=f"urn::{aws}::{name}")) for name in "ab"]
     for configured, count in ((inputs, 0), ({"region": "eu-west-1"}, 1)):
-        sides = [
-            [
-                planned(aws, values, name),
-                planned(FSX, {}, manner=Manner(provider=f"urn::{aws}::{name}")),
-            ]
-            for values, name in ((inputs, "a"), (configured, "b"))
-        ]
-        assert sum("is made by" in text for text in said(*sides)) == count
+        second = planned(aws, configured, "b")
+        for others in ([], [first]):
+            texts = said([first, files[0]], [*others, second, files[1]])
+            assert sum("is made by" in text for text in texts) == count
+
+
+def test_objects_that_change_their_names_are_told_once_each() -> None:
+    claim = "kubernetes:core/v1:PersistentVolumeClaim"
+    x, y = ({"metadata": {"name": name, "namespace": "training"}} for name in ("x", "y"))
+    before = [planned(claim, x, "a", urn="urn::p::a"), planned(claim, y, "b", urn="urn::p::b")]
+    assert len(said(before, [planned(claim, y, "a", urn="urn::q::a")])) == 2
 
 
 def test_lost_parent_is_told_with_what_goes() -> None:
