@@ -15,7 +15,7 @@ _ELEMENT = re.compile(r"\[[^]]*\]")
 def words(platform: str, path: str) -> str:
     """Return the first sentence on a field of a stack on a kind of platform, or nothing.
 
-    >>> words("aws", "runtimes[torch].grace_seconds")
+    >>> words("aws", "runtimes[raw].grace_seconds")
     '`grace_seconds` is how long a pod that must end has to save its work'
     """
     nodes = [_schema()["$defs"].get(platform, {})]

@@ -37,6 +37,7 @@ ELSEWHERE = {
     "railhead/launch/dev.py": "an example in a remedy",
     "railhead/launch/programs": "what proves the fabric before a job's command is PyTorch's",
     "railhead/framework/programs": "what pods run of a framework",
+    "railhead/review/jobs.py": "by which imports a program is one that trains",
     "railhead/twin/jobs.py": "which shipped example a rehearsal starts",
     "railhead/accept": "its programs are PyTorch's, and it says which runtimes start them",
     "railhead/cli/__init__.py": "an example in a help text",
