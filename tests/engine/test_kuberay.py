@@ -118,7 +118,7 @@ def test_kuberay_makes_the_gang_then_submits(server: Server) -> None:
     (container,) = submitter["spec"]["containers"]
     assert GPU not in container["resources"]["limits"]
     assert not container.get("args"), "KubeRay leaves the command"
-    told = {item["name"] for item in container["env"]}
-    assert {"RAY_DASHBOARD_ADDRESS", "RAY_JOB_SUBMISSION_ID"} <= told
+    variables = {item["name"] for item in container["env"]}
+    assert {"RAY_DASHBOARD_ADDRESS", "RAY_JOB_SUBMISSION_ID"} <= variables
     entrypoint = re.sub(r"\$\$", "$", container["command"][-1])
     assert tuple(shlex.split(entrypoint)) == ("python3", *words)
