@@ -74,7 +74,7 @@ def _plain(value: Any) -> Any:
 
 
 def _read_text(path: Path) -> str:
-    remedy = "name a job file, such as examples/torch-ddp.yaml; `railhead init job.yaml` writes one"
+    remedy = "name a job file; `railhead init job.yaml` writes one"
     try:
         if path.is_dir():
             raise InputError(f"{path}: a folder", remedy=remedy)
