@@ -23,6 +23,7 @@ OTHERS = {
     "railhead/lab": "what the lab is made of, whose own name it has",
     "railhead/catalog/versions.py": "a cloud's own controllers, and a combination called lab",
     "railhead/cli/__init__.py": "the command `railhead lab`",
+    "railhead/launch/jupyter.py": "JupyterLab's own path",
     "railhead/base/version.py": "a release's requirements for a cloud",
     "railhead/preflight/reading.py": "the requirements that bring a cloud's client",
     "railhead/kube/nodes.py": "who makes a machine",

@@ -181,9 +181,9 @@ def test_a_closed_terminal_launches_nothing(
     api: Api, kubeconfig: Path, job_file: Path, before: Any
 ) -> None:
     words = ["launch", job_file, "--after", "pretrain", "--kubeconfig", kubeconfig]
-    with subprocess.Popen(
-        [sys.executable, "-m", "railhead", *map(str, words)], stderr=subprocess.PIPE, text=True
-    ) as process:
+    # Under nohup the tests' own children ignore the signal.
+    command = ["env", "--default-signal=HUP", sys.executable, "-m", "railhead", *map(str, words)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         seen = next(line for line in process.stderr if "to be launched when" in line)
         process.send_signal(signal.SIGHUP)
