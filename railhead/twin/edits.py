@@ -159,6 +159,11 @@ def _tag_more(section: Section) -> None:
     if not isinstance(tags, dict):
         raise SkippedError("this stack has no tags")
     tags["owner"] = "rehearsal"
+    if platform["kind"] == "gcp":
+        # GKE recreates GPU nodes for their resource labels, so that the edit asks for their jobs.
+        section["removals"] = [
+            {"kind": "pool", "name": pool["name"], "loses": ["jobs"]} for pool in section["pools"]
+        ]
 
 
 EDITS: tuple[Edit, ...] = (

@@ -351,7 +351,8 @@ class Program:
             self.twin.laid.stack_file.write_text(before)
             self.twin.cluster = cluster
             raise
-        if edit.keeps_jobs:
+        rows = self.twin.cluster.removals
+        if edit.keeps_jobs and not any(row.kind == "pool" and "jobs" in row.loses for row in rows):
             self._untouched()
         else:
             self._end_steady()
