@@ -147,7 +147,9 @@ def test_missing_program_is_not_retried(jobs: Jobs) -> None:
 def test_bad_input_under_torchrun_is_not_retried(jobs: Jobs) -> None:
     name = unique("input")
     # The others die of it, on the other node too, and their pod says nothing of the reason.
-    script = "import os, sys\nsys.exit(64 if os.environ['RANK'] == '3' else 1)\n"
+    script = "import os, sys, time\nif os.environ['RANK'] == '3':\n    sys.exit(64)\n"
+    # On a busy machine one that dies at once takes rank 3 with it before that has begun.
+    script += "time.sleep(5)\nsys.exit(1)\n"
     (jobs.directory / "input.py").write_text(script)
     path = jobs.job_file(
         name,
