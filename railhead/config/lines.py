@@ -53,7 +53,7 @@ def read(text: str, *keys: str) -> tuple[Any, Lines]:
         ValueError: it has a date or a number that does not exist.
         RecursionError: it is too deep.
     """
-    root = _composed(text)
+    root = compose(text)
     # The constructor puts what is merged into the nodes, so it comes last.
     index = _index(root, ".".join(keys))
     constructor = yaml.constructor.SafeConstructor()
@@ -66,11 +66,16 @@ def lines(text: str, *keys: str) -> Lines:
     Raises:
         yaml.YAMLError: it does not load.
     """
-    return _index(_composed(text), ".".join(keys))
+    return _index(compose(text), ".".join(keys))
 
 
-def _composed(text: str) -> yaml.Node | None:
-    """Return a text's root; errors are PyYAML's, which name the line and what is expected there."""
+def compose(text: str) -> yaml.Node | None:
+    """Return the root of a YAML text, read by LibYAML unless it may be too deep for that.
+
+    Raises:
+        yaml.YAMLError: it is no YAML, in PyYAML's words, with the line and what is expected there.
+        RecursionError: it is too deep.
+    """
     # A level takes a bracket, or two of them a column.
     depth = text.count("[") + text.count("{") + 2 * max(map(len, text.splitlines()), default=0)
     if depth < _DEEPEST:

@@ -26,7 +26,7 @@ _TRAINS = frozenset(
 _CALLS: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         ("rename", "replace"),
-        "a checkpoint is no more renamed when it is whole: the next run takes a half one for it",
+        "a checkpoint is no longer renamed when it is whole: the next run takes a half one for it",
     ),
     (("fsync",), "what was written may be on no disk when the node is lost"),
     (
@@ -63,7 +63,7 @@ _FIELDS: tuple[Setting, ...] = (
     Setting("*image", _other, "ask", "jobs", "runs another image: {was} -> {now}"),
     Setting("checkpoint", lost, "ask", "data", "a run that is stopped begins at step 0 again"),
     Setting("checkpoint.*", _other, "ask", "data", "checkpoints: {was} -> {now}"),
-    Setting("mounts*", lost, "ask", "data", "finds no more what it mounted: {was}"),
+    Setting("mounts*", lost, "ask", "data", "no longer mounts {was}"),
     Setting("mounts*", _other, "ask", "data", "mounts otherwise: {was} -> {now}"),
     Setting("restarts", _fewer, "ask", "jobs", "ends for good after {now} failures, not {was}"),
     Setting("timeout", _other, "ask", "jobs", "is ended after {now}, not {was}"),
@@ -89,8 +89,9 @@ def jobs(source: Sources) -> Iterator[Finding]:
             continue
         for key in sorted({*map(str, was), *map(str, now)}):
             for path, before, after in parts(key, was.get(key), now.get(key)):
+                word = path.rpartition(".")[2]
                 for row in _losses(path, before, after):
-                    yield _finding(source, name, path, row)
+                    yield _finding("job-file", source, f"{name}: {path}", name, word, row)
 
 
 def _is_job(content: Mapping[Any, Any]) -> bool:
@@ -118,17 +119,18 @@ def _losses(path: str, was: Any, now: Any) -> Iterator[tuple[Level, Loss, str]]:
 def programs(source: Sources) -> Iterator[Finding]:
     """Yield programs that train and no longer do what keeps a run's work."""
     code = [n for n in source.changed if n.endswith(".py") and not n.startswith(_ASIDE)]
-    after = sum((_calls(source.text(name, head=True)) for name in code), Counter[str]())
-    before = sum((_calls(source.text(name, head=False)) for name in code), Counter[str]())
+    was, now = ({name: source.text(name, head=head) for name in code} for head in (False, True))
+    old, new = ({name: _calls(text) for name, text in of.items()} for of in (was, now))
+    before, after = (sum(of.values(), Counter[str]()) for of in (old, new))
     for name in code:
-        text, head = (source.text(name, head=side) for side in (False, True))
-        if not head or not _TRAINS & set(_imported(text)):
+        if not now[name] or not _TRAINS & set(_imported(was[name])):
             continue
-        gone = _calls(text) - _calls(head)
+        gone = old[name] - new[name]
         for names, what in _CALLS:
             if less_often := [n for n in names if gone[n] and after[n] < before[n]]:
                 row: tuple[Level, Loss, str] = ("ask", "data", what)
-                yield _finding(source, name, f"{few(less_often, 3)}()", row)
+                subject = f"{name}: {few(less_often, 3)}()"
+                yield _finding("job-program", source, subject, name, less_often[0], row)
 
 
 def _calls(text: str | None) -> Counter[str]:
@@ -154,17 +156,19 @@ def _imported(text: str | None) -> Iterator[str]:
             yield str(node.module).partition(".")[0]
 
 
-def _finding(source: Sources, name: str, subject: str, row: tuple[Level, Loss, str]) -> Finding:
+def _finding(
+    rule: str, source: Sources, subject: str, name: str, word: str, row: tuple[Level, Loss, str]
+) -> Finding:
+    """Return a finding at the first change of a file that has a word, else at its first."""
     level, loss, what = row
-    word = subject.rpartition(".")[2].removesuffix("()").partition(", ")[0]
     hunks = source.hunks(name)
     having = (h for h in hunks if any(word in line for line in (*h.before, *h.after)))
     hunk = next(having, next(iter(hunks), None))
     return Finding(
-        rule="job-program" if subject.endswith("()") else "job-file",
+        rule=rule,
         level=level,
         loss=loss,
-        subject=f"{name}: {subject}",
+        subject=subject,
         what=what,
         who="who runs this job next",
         place=Place(file=name, line=hunk.line) if hunk else None,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import yaml
 
-_LOADER = yaml.SafeLoader  # That of libyaml ends the process where lists lie deep in lists.
+from railhead.config.lines import compose
+
 _MOST = 500_000  # Nodes of a document, with what aliases repeat: rows of machines have a tenth.
 
 
@@ -21,9 +23,15 @@ def tree(text: str) -> ast.Module | None:
 
 
 def nodes(text: str | None) -> Iterator[ast.AST]:
-    """Yield every node of a Python file's syntax tree; none if it has none."""
-    parsed = tree(text or "")
-    return iter(()) if parsed is None else ast.walk(parsed)
+    """Yield every node of a Python file's syntax tree, for reading alone; none if it has none."""
+    return iter(_walked(text or ""))
+
+
+@lru_cache(maxsize=64)
+def _walked(text: str) -> tuple[ast.AST, ...]:
+    """Return the nodes of a text, which several of the rules read."""
+    parsed = tree(text)
+    return () if parsed is None else tuple(ast.walk(parsed))
 
 
 def mapping(text: str | None) -> Mapping[Any, Any] | None:
@@ -38,16 +46,12 @@ def mapping(text: str | None) -> Mapping[Any, Any] | None:
 
 
 def _document(text: str) -> Any:
-    loader = _LOADER(text)
-    try:
-        node = loader.get_single_node()
-        if node is None:
-            return None
-        if _size(node, {}) > _MOST:
-            raise ValueError("aliases repeat too much")
-        return loader.construct_document(node)
-    finally:
-        loader.dispose()
+    node = compose(text)
+    if node is None:
+        return None
+    if _size(node, {}) > _MOST:
+        raise ValueError("aliases repeat too much")
+    return yaml.constructor.SafeConstructor().construct_document(node)
 
 
 def _size(node: yaml.Node, known: dict[int, int]) -> int:
