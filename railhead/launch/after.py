@@ -89,17 +89,17 @@ def _hours(cluster: Cluster, states: Sequence[JobState], by: str, *, as_json: bo
     key = hours.keys(find_contract(cluster))[by]
     each: dict[str, list[hours.Use]] = {}
     for state in states:
-        each.setdefault(key(state), []).append(hours.used(cluster, state))
+        each.setdefault(key(state), []).append(hours.use_of(cluster, state))
     # No two jobs of a namespace have one name.
     uses = [
-        replace(several[0], by=name) if by == "job" else hours.added(several, name)
+        replace(several[0], by=name) if by == "job" else hours.total(several, name)
         for name, several in each.items()
     ]
     uses.sort(key=lambda use: -(use.gpu_hours or 0))
     if as_json:
         dump([use.to_json(by) for use in uses])
         return
-    table(hours.columns(by), [use.row(by) for use in (*uses, hours.added(uses, "all"))])
+    table(hours.columns(by), [use.row(by) for use in (*uses, hours.total(uses, "all"))])
     if any(use.at_most for use in uses):
         say(
             "<=: all time before the last restart, as this machine has not all logs of it; "

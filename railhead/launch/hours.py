@@ -105,7 +105,7 @@ def keys(contract: ClusterContract | None) -> Mapping[str, Callable[[JobState], 
     }
 
 
-def used(cluster: Cluster, state: JobState) -> Use:
+def use_of(cluster: Cluster, state: JobState) -> Use:
     """Return what one job used; the logs kept on this machine are read if it was restarted."""
     again = state.restarts + state.evictions
     lost, at_most = 0, False
@@ -125,7 +125,7 @@ def used(cluster: Cluster, state: JobState) -> Use:
     )
 
 
-def added(uses: Iterable[Use], by: str) -> Use:
+def total(uses: Iterable[Use], by: str) -> Use:
     """Return what several used together."""
     several = list(uses)
     queued = [use.queued for use in several if use.queued is not None]
@@ -146,7 +146,7 @@ def _by_steps(cluster: Cluster, state: JobState) -> int | None:
 
     Its earlier starts are what this machine kept; the present one's beginning may be its pod's.
     """
-    starts = kept.known(state.namespace, state.name, state.uid).starts(0)
+    starts = kept.folder_to_read(state.namespace, state.name, state.uid).starts(0)
     for node in state.nodes[:1]:
         if starts and node.started and (node.uid, node.restarts) not in starts:
             head = stream.stamped(cluster, state, node, most_bytes=HEAD_BYTES)
@@ -156,10 +156,10 @@ def _by_steps(cluster: Cluster, state: JobState) -> int | None:
     ordered = sorted((lines for lines in starts.values() if lines), key=lambda lines: lines[0])
     if len(ordered) < state.restarts + state.evictions + 1:
         return None
-    return lost(ordered, queued_between=bool(state.evictions))
+    return lost_seconds(ordered, queued_between=bool(state.evictions))
 
 
-def lost(starts: Sequence[Lines], *, queued_between: bool = False) -> int | None:
+def lost_seconds(starts: Sequence[Lines], *, queued_between: bool = False) -> int | None:
     """Return the seconds from the first time at a step to the last, over all steps done twice.
 
     So a restart costs the work since the checkpoint, the time without the gang, and the start of
@@ -183,7 +183,7 @@ def lost(starts: Sequence[Lines], *, queued_between: bool = False) -> int | None
     ]
     if not rows or not rows[-1]:
         return None
-    total, begin = timedelta(0), progress.when(starts[0][0][0])
+    lost, begin = timedelta(0), progress.when(starts[0][0][0])
     counts = rows[0]
     for each in rows[1:]:
         if not each:
@@ -191,6 +191,6 @@ def lost(starts: Sequence[Lines], *, queued_between: bool = False) -> int | None
         at, first = each[0]
         twice = [row for row in counts if row[1] >= first]
         reached = twice[0][0] if twice else counts[-1][0] if counts else begin
-        total += at - reached if reached else timedelta(0)
+        lost += at - reached if reached else timedelta(0)
         counts = [row for row in counts if row[1] < first] + each
-    return max(0, int(total.total_seconds()))
+    return max(0, int(lost.total_seconds()))

@@ -19,27 +19,26 @@ def nv_ipam(world: World, look: Look) -> None:
     """Cut a block of each pool for every node that its selector selects."""
     if not look.of("nv-ipam"):
         return
-    for pool in world.list(API, "IPPool"):
-        if pool["metadata"]["namespace"] != OPERATOR_SPACE:
-            continue
-        spec = pool["spec"]
-        had = {
-            a["nodeName"]: (a["startIP"], a["endIP"])
-            for a in (pool.get("status") or {}).get("allocations") or ()
-        }
-        nodes = [n for n in sorted(look.nodes) if _selects(spec, look.nodes[n])]
-        blocks = cut(spec, nodes, had) if is_valid(spec) else {}
-        if blocks != had:
-            rows = [{"nodeName": n, "startIP": s, "endIP": e} for n, (s, e) in blocks.items()]
-            world.patch(pool, {"status": {"allocations": rows}}, status=True)
-    for pool in world.list(API, "CIDRPool"):
-        if pool["metadata"]["namespace"] != OPERATOR_SPACE:
-            continue
-        there = list((pool.get("status") or {}).get("allocations") or ())
-        nodes = [n for n in sorted(look.nodes) if _selects(pool["spec"], look.nodes[n])]
-        parts = list(prefixes(pool["spec"], nodes, there)) if has_parts(pool["spec"]) else []
-        if parts != there:
-            world.patch(pool, {"status": {"allocations": parts}}, status=True)
+    for kind, allocated in (("IPPool", _blocks), ("CIDRPool", _prefixes)):
+        for pool in world.list(API, kind):
+            if pool["metadata"]["namespace"] != OPERATOR_SPACE:
+                continue
+            had = list((pool.get("status") or {}).get("allocations") or ())
+            nodes = [n for n in sorted(look.nodes) if _selects(pool["spec"], look.nodes[n])]
+            rows = allocated(pool["spec"], nodes, had)
+            if rows != had:
+                world.patch(pool, {"status": {"allocations": rows}}, status=True)
+
+
+def _blocks(spec: Mapping[str, Any], nodes: Iterable[str], had: Iterable[Body]) -> list[Body]:
+    if not is_valid(spec):
+        return []
+    blocks = cut(spec, nodes, {a["nodeName"]: (a["startIP"], a["endIP"]) for a in had})
+    return [{"nodeName": n, "startIP": s, "endIP": e} for n, (s, e) in blocks.items()]
+
+
+def _prefixes(spec: Mapping[str, Any], nodes: Iterable[str], had: Iterable[Body]) -> list[Body]:
+    return list(prefixes(spec, nodes, had)) if has_parts(spec) else []
 
 
 def has_parts(spec: Mapping[str, Any]) -> bool:

@@ -90,20 +90,26 @@ class DranetFabric(BaseFabric):
                 "management's from the node; list the interfaces of the training fabric, such as "
                 f"{example}",
             )
-        elif _DEVICE in self.selector and f"has({_DEVICE})" not in self.selector:
-            yield (
-                "fabric.selector",
-                f"reads {_DEVICE}, which dranet says only of NICs without a network interface: at "
-                "any other the scheduler ends the allocation with an error, and no pod starts; "
+            return
+        for attribute, which, way in (
+            (
+                _DEVICE,
+                "dranet says only of NICs without a network interface: at any other",
                 f"list interfaces, such as {example}",
-            )
-        elif _INTERFACE in self.selector and f"has({_INTERFACE})" not in self.selector:
-            yield (
-                "fabric.selector",
-                f"reads {_INTERFACE}, which RDMA devices without a network interface have not: at "
-                "one of them the scheduler ends the allocation with an error, and no pod starts; "
+            ),
+            (
+                _INTERFACE,
+                "RDMA devices without a network interface have not: at one of them",
                 f"ask first whether it is there, as in {example}",
-            )
+            ),
+        ):
+            if attribute in self.selector and f"has({attribute})" not in self.selector:
+                yield (
+                    "fabric.selector",
+                    f"reads {attribute}, which {which} the scheduler ends the allocation with an "
+                    f"error, and no pod starts; {way}",
+                )
+                return
 
     def addons(self) -> tuple[str, ...]:
         """Return the driver, if the stack installs it."""

@@ -86,12 +86,12 @@ class RayJob(Api):
 
 
 def _submitter(template: Object, container: Object, entrypoint: str) -> Object:
-    """Return the pod that submits the program and follows it, with a command of its own.
+    """Return the template of the pod that submits the program and follows it.
 
-    KubeRay's takes a broken stream of logs for the end of the program and ends it (issue 4921).
-
-    In full, for Kueue writes where it may run, and the label by which network policies know a
-    job's pods, into a template alone (v0.16.2, pkg/controller/jobs/rayjob, RunWithPodSetsInfo).
+    KubeRay makes one by itself, but Kueue writes where it may run, and the label by which network
+    policies know a job's pods, only into a template (v0.16.2, pkg/controller/jobs/rayjob,
+    RunWithPodSetsInfo). Its command is not KubeRay's, which takes a broken stream of logs for the
+    end of the program, and ends that (kuberay issue 4921).
     """
     own = template["metadata"].get("annotations", {})
     annotations = {k: v for k, v in own.items() if k == ENDED_WHEN_LOST}

@@ -215,8 +215,8 @@ def folder(namespace: str, name: str, uid: str) -> Folder:
     return Folder(path=base / namespace / name / uid)
 
 
-def known(namespace: str, name: str, uid: str) -> Folder:
-    """Return a job's own to read from; it may not exist."""
+def folder_to_read(namespace: str, name: str, uid: str) -> Folder:
+    """Return a job's folder, which may not exist."""
     return Folder(path=home() / namespace / name / uid)
 
 

@@ -107,13 +107,13 @@ def keep(owner: Any, *starts: Start) -> None:
     ],
 )
 def test_lost_is_what_was_done_twice(starts: list[Start], expected: int | None) -> None:
-    assert hours.lost(starts) == (None if expected is None else expected * 60)
+    assert hours.lost_seconds(starts) == (None if expected is None else expected * 60)
 
 
 def test_time_in_the_queue_is_not_lost() -> None:
     starts = [steps(0, 1, 2, 3, 4), steps(30, 3, 4)]
-    assert hours.lost(starts) == 28 * 60
-    assert hours.lost(starts, queued_between=True) == 60
+    assert hours.lost_seconds(starts) == 28 * 60
+    assert hours.lost_seconds(starts, queued_between=True) == 60
 
 
 # -- the table ----------------------------------------------------------------------------------

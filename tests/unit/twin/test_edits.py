@@ -21,7 +21,7 @@ STACKS = sorted(
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_the_guard_of_edits_takes_each(stack: str) -> None:
+def test_edits_pass_the_guard(stack: str) -> None:
     section = stack_cluster(stack)
     before = resolve(parse(section, where=stack)).contract
     made = []
