@@ -156,7 +156,7 @@ class Twin:
         if arguments[0] in ("up", "destroy", "preview"):
             words += ["--event-log", str(events), "--suppress-progress"]
         start = time.monotonic()
-        with output.open("wb") as stream:
+        with output.open("wb") as stream, events.open("rb") as reported:
             process = subprocess.Popen(
                 words,
                 cwd=self.laid.project,
@@ -175,13 +175,13 @@ class Twin:
             done, since = 0, start
             while process.poll() is None:
                 now = time.monotonic()
-                if (count := events.read_bytes().count(b"resOutputsEvent")) != done:
-                    done, since = count, now
+                if count := reported.read().count(b"resOutputsEvent"):
+                    done, since = done + count, now
                 if now > since + limit_s and not ended:
                     # What is under way ends well when it is interrupted, and is no longer told.
                     ended, waiting = now, _read(events)[0]
                     os.killpg(process.pid, signal.SIGINT)
-                if ended and now > ended + 15:
+                if ended and now > ended + 60:
                     os.killpg(process.pid, signal.SIGKILL)
                 if int(now - start) % _SAMPLE_S == 0:
                     self.mebibytes(process.pid)
