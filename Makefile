@@ -145,11 +145,11 @@ engine-test: docs-tools browser ## The tests on the real engine and on API serve
 	$(call tests,engine,-m "(controlplane or slow) and not lab and not volcano and not operators and not exhaustive" $(ENGINE_PARALLEL))
 
 .PHONY: clusters
-clusters: docs-tools browser ## engine-test, and lab-test beside it: each waits for half of its time
+clusters: docs-tools browser ## lab-test, and engine-test beside it on the time that the lab leaves
 	@$(VENV)/railhead lab build
 	$(VENV)/railhead lab build --only twin-operators
 	mkdir -p build
-	$(MAKE) engine-test >build/engine.log 2>&1 & engine=$$!
+	nice -n 10 $(MAKE) engine-test >build/engine.log 2>&1 & engine=$$!
 	trap 'kill $$engine 2>/dev/null || true' EXIT
 	status=0; $(MAKE) lab-test || status=$$?
 	wait $$engine || status=$$?

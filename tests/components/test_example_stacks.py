@@ -191,7 +191,7 @@ print(*sorted({name.partition(".")[0] for name in sys.modules if name.startswith
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stack", few(STACKS, ["lab", "aws-p5-prod", "gcp-a3-ultra"]))
+@pytest.mark.parametrize("stack", few(STACKS, ["aws-p5-prod", "gcp-a3-ultra"]))
 def test_one_clouds_program_imports_no_other_clouds_sdk(stack: str) -> None:
     """Each costs seconds and hundreds of megabytes, and its user has installed one of them."""
     done = subprocess.run(

@@ -16,8 +16,7 @@ from tests.engine.before_states import (
 )
 from tests.marks import few
 
-#: Two clouds and two clusters that are there already.
-USUAL = ("lab", "onprem-roce-shared", "aws-p5-prod", "gcp-a3-ultra")
+USUAL = ("lab", "aws-p5-prod")
 
 
 @pytest.mark.slow

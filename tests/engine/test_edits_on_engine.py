@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from tests.engine.recorded import Project
-from tests.marks import few
 
 pytestmark = pytest.mark.slow
 
@@ -83,6 +82,11 @@ def test_edit_that_loses_something_stops_before_any_change(tmp_path: Path) -> No
             assert "or lose it: under `removals`" in text
         assert project.entries() == before, name
     assert '"training"' in project.run("stack", "output", "contract")
+    # A claim of another name in the file alone is the same one.
+    project.file.write_text(kept)
+    project.change(_claim)
+    project.change(lambda cluster: cluster["checkpoints"][0].update(claim="checkpoints"))
+    assert not project.up("--expect-no-changes")
     # What the file allows by name goes; nothing else of the same kind would.
     project.file.write_text(kept)
     project.change(_namespace)
@@ -105,21 +109,8 @@ def test_a_mistake_in_the_file_does_not_make_the_stack_forget(tmp_path: Path) ->
     assert EDITS["claim removed"][1] in project.run("up", "--yes", "--skip-preview", status=1)
 
 
-def test_claim_of_another_name_is_left_alone(tmp_path: Path) -> None:
-    project = Project(tmp_path, "lab")
-    project.up()
-
-    def rename(cluster: dict[str, Any]) -> None:
-        _claim(cluster)
-        cluster["checkpoints"][0]["claim"] = "checkpoints"
-
-    project.change(rename)
-    assert not project.up("--expect-no-changes")
-
-
-@pytest.mark.parametrize(
-    "stack", few(["aws-p5-prod", "gcp-a3-ultra", "onprem-ib-sriov"], ["onprem-ib-sriov"])
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("stack", ["aws-p5-prod", "gcp-a3-ultra", "onprem-ib-sriov"])
 def test_lossy_edit_stops_on_every_platform(stack: str, tmp_path: Path) -> None:
     project = Project(tmp_path, stack)
     project.up()

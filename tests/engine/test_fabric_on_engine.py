@@ -61,11 +61,7 @@ Claims("claims", ClaimsArgs(templates=resolved.nic_claims, **inside), opts=below
 
 
 #: One case of each way to bring a fabric: by operators, by the provider, on the lab.
-USUAL = (
-    "rdma-shared-roce-lab",
-    "sriov-roce-roce-existing",
-    "dranet-gcp-rdma-gcp",
-)
+USUAL = ("sriov-roce-roce-existing",)
 
 
 class Operator(threading.Thread):

@@ -71,7 +71,7 @@ class Jobs:
     directory: Path
     made: list[str] = field(default_factory=list)
 
-    def run(self, *arguments: str, timeout: float = 240) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, timeout: float = 600) -> subprocess.CompletedProcess[str]:
         """Return one `railhead` command line; never a traceback, whatever its exit status."""
         done = subprocess.run(
             [sys.executable, "-m", "railhead", *arguments],

@@ -98,7 +98,7 @@ def evict_pod(jobs: Jobs, name: str) -> None:
     [
         pytest.param(kill_rank, 1, id="a rank is killed"),
         pytest.param(delete_pod, 1, id="a pod is deleted", marks=pytest.mark.exhaustive),
-        pytest.param(evict_pod, 0, id="a pod is evicted"),
+        pytest.param(evict_pod, 0, id="a pod is evicted", marks=pytest.mark.exhaustive),
     ],
 )
 def test_job_resumes_from_its_checkpoint_on_the_same_quota(
