@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -12,6 +13,9 @@ from railhead.accept.record import Row
 
 # Seconds between two looks of Kueue at its queues, and then some.
 MOMENT = 2.0
+# The longest that the scheduler waits before it tries a pod again that it had no place for
+# (kubernetes v1.34, pkg/scheduler/apis/config/v1/defaults.go: podMaxBackoffSeconds).
+BACKOFF = 10.0
 
 
 @dataclass
@@ -30,6 +34,8 @@ class GangState:
     refused: set[str] = field(default_factory=set)
     leaving: set[str] = field(default_factory=set)
     ended: set[str] = field(default_factory=set)
+    #: since when some of its pods are on nodes and the scheduler has no place for others
+    short: float = math.inf
 
     @property
     def live(self) -> int:
@@ -83,13 +89,15 @@ def judge(
 
     * half placed: two gangs of an arena hold places, neither is whole, and what both want together
       is more than the arena has, so that each would wait for the other's places; or one has pods
-      on nodes while the scheduler finds no place for its others, and none is about to be free.
+      on nodes while the scheduler finds no place for its others, none is about to be free, and
+      that lasts longer than :data:`BACKOFF`.
     * overfull: admitted gangs of an arena want more than it has.
     * unpaid: a pod is bound while its gang has no quota.
     * partly charged: quota is reserved for another number of pods than the gang has, or the gang
       has another number than was asked for.
     * out of order: a gang is admitted while a more important one of its arena waits that had been
-      there before; of gangs that were held together, of equal importance the older goes first.
+      there before and does not fit beside it; of gangs that were held together, of equal
+      importance the older goes first.
     * never whole: a gang that ended without having had places for all of its pods at one time.
 
     Args:
@@ -110,10 +118,9 @@ def judge(
     )
     ordered = sorted(rows, key=lambda row: row.rv)
     for row in ordered:
-        if row.kind == "gang" and row.reserved:
-            reader.let_in.setdefault(row.gang, row.t)
-    for row in ordered:
         reader.read(row)
+    for gangs in reader.arenas.values():
+        reader.lasting(gangs, ordered[-1].t)
     verdict.pods = len(reader.everyone)
     verdict.never_whole = [
         name
@@ -137,7 +144,6 @@ class _Reader:
         default_factory=lambda: defaultdict(lambda: defaultdict(GangState))
     )
     everyone: set[str] = field(default_factory=set)
-    let_in: dict[str, float] = field(default_factory=dict)
 
     def read(self, row: Row) -> None:
         """Take in one row, and look at what is so from then on."""
@@ -177,7 +183,8 @@ class _Reader:
             evictions[row.evicted] = evictions.get(row.evicted, 0) + 1
         if seen.since < 0 or (seen.reserved and not row.reserved):
             seen.since = row.t
-        admitted = row.reserved and not seen.reserved and not row.finished
+        # Kueue may preempt what ended a moment ago, and writes over that it has ended.
+        admitted = row.reserved and not (seen.reserved or seen.finished or row.finished)
         if admitted:
             seen.placed.clear()
             seen.ended.clear()
@@ -214,9 +221,9 @@ class _Reader:
                 before = other.priority > seen.priority and row.t - other.since > MOMENT
             if self.any_order and other.size > room:
                 before = False
-            # Kueue writes down what it let in side by side, in any order: what follows at once was
-            # let in with it (pkg/scheduler/scheduler.go, admit).
-            if before and not 0 <= self.let_in.get(name, -MOMENT) - row.t < MOMENT / 2:
+            # Kueue writes down in any order what it let in at once (pkg/scheduler/scheduler.go,
+            # admit): who still fits was not passed over.
+            if before and other.size > room - row.size:
                 self.verdict.out_of_order.append(f"{row.gang} at {row.t} before {name}")
 
     def _look(self, row: Row, gangs: Mapping[str, GangState]) -> None:
@@ -226,20 +233,30 @@ class _Reader:
         partly = [s for s in paid if 0 < len(s.placed) < s.size]
         if len(partly) > 1 and sum(seen.size for seen in partly) > self.places:
             self.verdict.half_placed.append(f"{row.arena} at {row.t}")
-        seen = gangs[row.gang]
+        self.lasting(gangs, row.t)
         # A place that a pod is about to leave is refused for a moment, to whom it was promised.
         vacant = any(other.leaving for other in gangs.values())
-        if seen.refused and seen.live and not vacant:
-            self.verdict.half_placed.append(
-                f"{row.gang} at {row.t}: {seen.live} of {seen.size} pods are on nodes, and there "
-                f"is no place for {len(seen.refused)}"
-            )
+        for seen in gangs.values():
+            if not (seen.refused and seen.live) or vacant:
+                seen.short = math.inf
+            elif seen.short == math.inf:
+                seen.short = row.t
         if any(item.live for item in gangs.values()):
             self.verdict.waited |= {
                 name
                 for name, item in gangs.items()
                 if item.size and not item.reserved and not item.finished
             }
+
+    def lasting(self, gangs: Mapping[str, GangState], now: float) -> None:
+        """Report gangs that have been half placed for too long by then."""
+        for name, seen in gangs.items():
+            if now - seen.short > BACKOFF:
+                self.verdict.half_placed.append(
+                    f"{name} at {seen.short}: {seen.live} of {seen.size} pods are on nodes, and "
+                    f"for {now - seen.short:.1f} s there is no place for {len(seen.refused)}"
+                )
+                seen.short = now
 
 
 def put(into: set[str], name: str, belongs: bool) -> None:

@@ -120,13 +120,13 @@ def without_admission(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row for row in rows if row["kind"] == "pod"]
 
 
-def half_for_one_version(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Give one pod of a gang a node and the other no place, at one version only."""
+def half(rows: list[dict[str, Any]], seconds: float = 11) -> list[dict[str, Any]]:
+    """Give one pod of a gang a node and the other no place for a while."""
     place = at(rows, gang=name("gang-0-1"), kind="pod", node="n")
     bound, other = rows[place], rows[place + 1]
-    refused = other | {"node": "", "refused": True, "rv": bound["rv"] + 0}
-    rest = [row | {"rv": row["rv"] + 1} for row in rows[place + 1 :]]
-    return [*rows[: place + 1], refused | {"rv": bound["rv"] + 1}, *rest]
+    refused = other | {"node": "", "refused": True, "rv": bound["rv"] + 1}
+    rest = [row | {"rv": row["rv"] + 1, "t": row["t"] + seconds} for row in rows[place + 1 :]]
+    return [*rows[: place + 1], refused, *rest]
 
 
 def two_over_capacity(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -167,7 +167,7 @@ def never_all_at_once(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ("edit", "says", "remedy"),
     [
         (without_admission, "unpaid", "kueue.x-k8s.io/queue-name"),
-        (half_for_one_version, "half_placed", "quota"),
+        (half, "half_placed", "quota"),
         (two_over_capacity, "overfull", "quota"),
         (partly_charged, "partly_charged", "versions"),
         (by_the_template, "partly_charged", "versions"),
@@ -175,13 +175,20 @@ def never_all_at_once(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         (never_all_at_once, "never_whole", "kubectl describe"),
     ],
 )
-def test_a_fault_for_one_resource_version_fails(
+def test_a_fault_in_the_record_fails(
     facts: Facts, edit: Edit, says: str, remedy: str
 ) -> None:
     result = CHECK.judge(competition(edit(tape())), facts)
     assert result.verdict is Verdict.FAILED
     assert says in result.summary
     assert remedy in result.remedy
+
+
+def test_a_place_refused_for_a_moment_is_no_half(facts: Facts) -> None:
+    """The scheduler tries again what it refused, within its longest backoff."""
+    late = {"held": 40.0, "released": 49.5}
+    result = CHECK.judge(competition(half(tape(), 9), **late), facts)
+    assert result.verdict is Verdict.PASSED, result.summary
 
 
 def test_an_admission_one_node_short_fails(facts: Facts) -> None:
@@ -193,7 +200,7 @@ def test_an_admission_one_node_short_fails(facts: Facts) -> None:
 
 
 def test_a_deadlock_of_halves_fails(facts: Facts) -> None:
-    rows = half_for_one_version(tape())
+    rows = half(tape())
     ended = {gang.name: "completed" for gang in competition(rows).wanted}
     result = CHECK.judge(competition(rows, ended=ended | {name("gang-0-1"): "unfinished"}), facts)
     assert result.verdict is Verdict.FAILED

@@ -96,6 +96,22 @@ def test_a_less_important_one_goes_first(since: float, wrong: bool) -> None:
     assert bool(judge(rows, [contest("a", "b")]).out_of_order) is wrong
 
 
+def test_one_that_still_fits_beside_another_was_not_passed_over() -> None:
+    """Kueue writes down what it let in together in any order, on a busy machine seconds apart."""
+    waiting = [gang("a", 1, 0), gang("b", 2, 0, priority=1000)]
+    later = [*run("a", 1, 10), *run("b", 2, 13, priority=1000)]
+    assert judge([*waiting, *later], [contest("a", "b")]).out_of_order == []
+    larger = [row.model_copy(update={"size": 4}) if row.gang == "b" else row for row in waiting]
+    assert judge([*larger, *later], [contest("a", "b")]).out_of_order
+
+
+def test_what_ended_is_not_let_in_again() -> None:
+    """Kueue preempts what ended a moment ago, and writes over that it has ended."""
+    over = gang("a", 3, 11.2, reserved=True, evicted="Preempted")
+    rows = [*run("a", 3, 10), gang("b", 3, 4, priority=1000), over]
+    assert judge(rows, [contest("a", "b")]).out_of_order == []
+
+
 def test_older_of_two_equal_gangs_goes_first() -> None:
     old, new = "2026-01-01T00:00:00Z", "2026-01-01T00:00:03Z"
     waiting = [gang("a", 3, 0, created=old), gang("b", 3, 3, created=new)]
