@@ -122,19 +122,22 @@ class TrainingCluster(pulumi.ComponentResource):
             ResearchersArgs(access=resolved.access, after=[queues, runtimes]),
             opts=below,
         )
-        namespaces = [
-            TrainingNamespace(
+        after = [*platform, controller, jobset, trainer, queues, runtimes, guards, gate]
+        namespaces: list[TrainingNamespace] = []
+        for namespace in resolved.namespaces:
+            made = TrainingNamespace(
                 f"{name}-namespace-{namespace.name}",
                 TrainingNamespaceArgs(
                     namespace=namespace,
                     networks=arguments.networks(cluster),
                     traffic=arguments.traffic(cluster, namespace.name),
-                    after=[*platform, controller, jobset, trainer, queues, runtimes, guards, gate],
+                    after=after,
                 ),
                 opts=below,
             )
-            for namespace in resolved.namespaces
-        ]
+            namespaces.append(made)
+            # The others wait for the first: hundreds of objects are named once, not in each.
+            after = [namespaces[0].namespace]
         if resolved.watching is not None:
             Watched(
                 f"{name}-watching",
