@@ -42,7 +42,7 @@ def test_a_trainer_reaches_its_servers_and_ends_them(jobs: Jobs) -> None:
     wait(lambda: jobs.status(name)["phase"] == "completed", 120, f"{name} completed")
     text = jobs.run("logs", name, "--tail", "50").stdout
     for node in range(2):
-        assert f"{name}-servers-{node}-0.{name} answered 200" in text, text
+        assert f"{name}-servers-0-{node}.{name} answered 200" in text, text
     # JobSet deletes the servers, which have no end of their own.
     wait(lambda: not [p for p in jobs.pods(name) if _runs(p)], 60, "the servers to go")
     assert jobs.run("cancel", name).returncode == 0
