@@ -35,7 +35,7 @@ class PluginDaemon:
     """A sidecar: its command, the capabilities and the devices, beyond the GPUs', that it needs.
 
     ``shared`` are directories that it shares with the trainer: (volume, path in both).
-    ``environment`` is the daemon's own; ``started`` is a file that exists once it serves.
+    ``environment`` is the daemon's own; ``started`` is a command that succeeds once it serves.
     """
 
     name: str
@@ -45,7 +45,7 @@ class PluginDaemon:
     devices: tuple[str, ...]
     shared: tuple[tuple[str, str], ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
-    started: str | None = None
+    started: tuple[str, ...]
     source: str
 
 

@@ -41,14 +41,6 @@ def daemon(wired: Wiring) -> Daemon | None:
     devices = [{"path": f"/dev/nvidia{i}"} for i in range(wired.gpus)]
     devices += [{"path": path} for path in (*_CONTROL, *row.devices)]
     environment = {"LD_LIBRARY_PATH": _LIBRARIES, **dict(row.environment)}
-    started = {}
-    if row.started is not None:
-        # The trainer starts after it: a daemon that cannot serve holds the pod back, and shows.
-        started["startupProbe"] = {
-            "exec": {"command": ["cat", row.started]},
-            "periodSeconds": 5,
-            "failureThreshold": _STARTUP_SECONDS // 5,
-        }
     return Daemon(
         container={
             "name": row.name,
@@ -57,7 +49,12 @@ def daemon(wired: Wiring) -> Daemon | None:
             "command": list(row.command),
             "env": [{"name": name, "value": value} for name, value in environment.items()],
             "securityContext": {"capabilities": {"add": list(row.capabilities)}},
-            **started,
+            # The trainer starts after it: a daemon that cannot serve holds the pod back, and shows.
+            "startupProbe": {
+                "exec": {"command": list(row.started)},
+                "periodSeconds": 5,
+                "failureThreshold": _STARTUP_SECONDS // 5,
+            },
         },
         annotations={DEVICES_ANNOTATION.format(row.name): json.dumps(devices)},
         shared=tuple({"name": name, "mountPath": path} for name, path in row.shared),

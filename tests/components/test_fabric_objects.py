@@ -715,6 +715,15 @@ class TestInstaller:
         assert daemon["startupProbe"]["exec"]["command"] == ["cat", "/run/health-check"]
         assert daemon["command"][2].endswith("entrypoint_rxdm_container.sh --num_hops=2")
 
+    def test_a_rank_of_tcpx_starts_after_the_daemons_sockets(self) -> None:
+        """google/nccl-plugin-gpudirecttcpx: a rank that finds no socket ends, without a retry."""
+        (daemon,) = resolve(stack("tcpx-tcpx-gcp")).runtimes[0].pod["spec"]["initContainers"]
+        *_, path = daemon["startupProbe"]["exec"]["command"]
+        folder, _, name = path.rpartition("/")
+        assert folder == daemon["command"][daemon["command"].index("--uds_path") + 1]
+        assert name == "rx_rule_manager"
+        assert folder in {mount["mountPath"] for mount in daemon["volumeMounts"]}
+
     def test_gib_leaves_the_images_nccl_alone(self) -> None:
         """container-engine-accelerators #606: 2da1c92f removed --install-nccl."""
         gib = FABRICS["gcp-rdma"].plugin

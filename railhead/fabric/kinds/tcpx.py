@@ -58,6 +58,10 @@ cp -r --remove-destination /var/lib/tcpx/lib64/. /usr/local/nvidia/lib64
         capabilities=("NET_ADMIN",),
         devices=(),
         shared=(("tcpx-socket", "/run/tcpx"),),
+        # The last that it opens, after those of the GPUs (google/tcpgpudmarxd, app/tcpgpudmarxd.cu
+        # and src/rx_rule_manager.cc, v2.0.14). A rank that comes before ends: the plugin asks once
+        # (google/nccl-plugin-gpudirecttcpx, src/gpu/cuda_wrapper.cu: gpu_rx_init_internal).
+        started=("test", "-S", "/run/tcpx/rx_rule_manager"),
         source="container-engine-accelerators, gpudirect-tcpx/"
         "nccl-test-unprivileged-without-hostnetwork.yaml",
     ),

@@ -98,7 +98,7 @@ cp -r --remove-destination /var/lib/tcpxo/lib64/. /usr/local/nvidia/lib64
         devices=("/dev/dmabuf_import_helper",),
         # It ends with status 0 when it fails; the file is there when it serves.
         environment=(("HEALTH_CHECK_LOG_FILE", "/run/health-check"),),
-        started="/run/health-check",
+        started=("cat", "/run/health-check"),
         source="container-engine-accelerators, gpudirect-tcpxo/nccl-test-latest.yaml; "
         "best-practice.md: startup probe",
     ),
