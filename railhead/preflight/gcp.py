@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +15,7 @@ from railhead.platform.gcp.facts import node_networks
 from railhead.platform.gcp.model import (
     BucketStorage,
     CompactPlacement,
+    DnsEndpoint,
     FilestoreStorage,
     FlexStart,
     GcpCluster,
@@ -133,6 +135,7 @@ def _parts(cluster: GcpCluster) -> dict[str, bool]:
     own = isinstance(network, GcpNewNetwork)
     return {
         "always": True,
+        "dns-endpoint": isinstance(platform.endpoint, DnsEndpoint),
         "network": own,
         "gpu-networks": isinstance(platform.gpu_networks, NewGpuNetworks),
         "placement": any(_own_policy(pool) for pool in cluster.pools),
@@ -410,7 +413,21 @@ def subnets(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
             yield failed(f"subnet {network.subnetwork} has no range {wanted}")
     if not there.get("privateIpGoogleAccess"):
         yield failed(f"subnet {network.subnetwork} has no Private Google Access")
+    yield from _beside_rails(cluster, there)
     yield ok(f"subnet {network.subnetwork} is {there['ipCidrRange']}")
+
+
+def _beside_rails(cluster: GcpCluster, subnet: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield ranges of a subnet that overlap the GPU networks, whose NICs the same machines have."""
+    networks = cluster.platform.gpu_networks
+    if not isinstance(networks, NewGpuNetworks):
+        return
+    rails = ipaddress.ip_network(networks.cidr)
+    for row in (subnet, *subnet.get("secondaryIpRanges", ())):
+        if rails.overlaps(ipaddress.ip_network(row["ipCidrRange"])):
+            part = f"{row['ipCidrRange']} of subnet {subnet['name']}"
+            remedy = "choose another gpu_networks.cidr"
+            yield failed(f"{part} overlaps gpu_networks.cidr, {rails}", remedy)
 
 
 def kubernetes(google: Google, cluster: GcpCluster) -> Iterator[Finding]:

@@ -381,6 +381,14 @@ def own_network(raw: Raw) -> None:
     }
 
 
+def own_network_beside(rails: str) -> Callable[[Raw], None]:
+    def edit(raw: Raw) -> None:
+        own_network(raw)
+        raw["platform"]["gpu_networks"]["cidr"] = rails
+
+    return edit
+
+
 def second_pool(**capacity: str) -> Callable[[Raw], None]:
     """Return an edit that adds a pool of as many nodes on the first one's reservation."""
 
@@ -398,10 +406,11 @@ SUBNET = key("/regions/europe-west1/subnetworks/nodes")
 
 def subnet(*ranges: str, **more: Any) -> Raw:
     return {
+        "name": "nodes",
         "network": "https://www.googleapis.com/compute/v1/projects/p/global/networks/net",
         "ipCidrRange": "10.0.0.0/20",
         "privateIpGoogleAccess": True,
-        "secondaryIpRanges": [{"rangeName": name} for name in ranges],
+        "secondaryIpRanges": [{"rangeName": name, "ipCidrRange": "10.4.0.0/14"} for name in ranges],
         **more,
     }
 
@@ -576,6 +585,18 @@ CASES = [
         "has no Private Google Access",
         edit=own_network,
         change=put(SUBNET, subnet("pods", "services", privateIpGoogleAccess=False)),
+    ),
+    Case(
+        "subnets",
+        "192.168.64.0/20 of subnet nodes overlaps gpu_networks.cidr, 192.168.0.0/16",
+        edit=own_network,
+        change=put(SUBNET, subnet("pods", "services", ipCidrRange="192.168.64.0/20")),
+    ),
+    Case(
+        "subnets",
+        "10.4.0.0/14 of subnet nodes overlaps gpu_networks.cidr, 10.5.0.0/16",
+        edit=own_network_beside("10.5.0.0/16"),
+        change=put(SUBNET, subnet("pods", "services")),
     ),
     Case(
         "kubernetes",

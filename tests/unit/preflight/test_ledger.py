@@ -326,6 +326,13 @@ def test_rights_hold_what_calls_ask_beside_their_own() -> None:
     assert "route53:AssociateVPCWithHostedZone" in rights
     # What may make the cluster makes nothing in it.
     assert "container.clusterRoleBindings.create" in data("gcp.rights")["always"]
+    # It reaches the API server by DNS if IAM lets it, and makes its objects there.
+    ultra = config.load(REPO / "stacks/Pulumi.gcp-a3-ultra.yaml")
+    mega = config.load(REPO / "stacks/Pulumi.gcp-a3-mega.yaml")
+    assert isinstance(ultra, GcpCluster)
+    assert isinstance(mega, GcpCluster)
+    assert "container.clusters.connect" in gcp.rights(ultra)
+    assert "container.clusters.connect" not in gcp.rights(mega)
     # The provider lists connections to read one, and deletes it before it removes the peering.
     for right in ("deleteConnection", "get"):
         assert f"servicenetworking.services.{right}" in data("gcp.rights")["service-access"]
