@@ -72,7 +72,7 @@ Topology = Annotated[
 DiskImage = Annotated[
     str,
     matching(
-        r"^(projects/[a-z][-a-z0-9:.]*|global)/(global/)?images/[a-z]([-a-z0-9]*[a-z0-9])?$",
+        r"^(projects/[a-z][-a-z0-9:.]*/)?global/images/[a-z]([-a-z0-9]*[a-z0-9])?$",
         "a disk image, such as 'projects/my-project-123/global/images/training-images'",
         longest=255,
     ),

@@ -251,11 +251,14 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
         "pools[0].image_cache",
         "set image_streaming to true",
     ),
-    (
-        ULTRA,
-        [("pools.0.image_streaming", True), ("pools.0.image_cache", "training-images")],
-        "pools[0].image_cache",
-        "is not a disk image",
+    *(
+        (
+            ULTRA,
+            [("pools.0.image_streaming", True), ("pools.0.image_cache", image)],
+            "pools[0].image_cache",
+            "is not a disk image",
+        )
+        for image in ("training-images", "projects/railhead-training/images/training-images")
     ),
     # Placement.
     (
