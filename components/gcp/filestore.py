@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -25,7 +26,8 @@ class FilestoreArgs:
         cluster: the cluster's name, which the instance's name begins with.
         location: the zone of a zonal instance, the region of a regional one.
         network: the VPC that reaches the instance.
-        storage: name, tier and capacity in GiB.
+        storage: name, tier, capacity in GiB, and its addresses unless Google chooses them.
+        apart: CIDR blocks that nodes reach at further interfaces, where the instance is not to be.
         deletion_protection: whether GCP and Pulumi refuse to delete or replace the instance.
         after: what else takes addresses of the network: Google chooses the instance's among those
             that are free by then.
@@ -35,6 +37,7 @@ class FilestoreArgs:
     location: str
     network: NetworkRefs
     storage: FilestoreStorage
+    apart: Sequence[str] = ()
     deletion_protection: bool = True
     after: Sequence[pulumi.Resource] = ()
 
@@ -65,11 +68,12 @@ class Filestore(pulumi.ComponentResource):
             protocol="NFS_V3",
             file_shares={"name": SHARE, "capacity_gb": args.storage.capacity_gib},
             networks=[
-                {
-                    "network": args.network.network_name,
-                    "modes": ["MODE_IPV4"],
-                    "connect_mode": "DIRECT_PEERING",
-                }
+                filestore.InstanceNetworkArgs(
+                    network=args.network.network_name,
+                    modes=["MODE_IPV4"],
+                    connect_mode="DIRECT_PEERING",
+                    reserved_ip_range=args.storage.addresses,
+                )
             ],
             deletion_protection_enabled=args.deletion_protection,
             deletion_protection_reason="checkpoints of a training cluster"
@@ -86,13 +90,21 @@ class Filestore(pulumi.ComponentResource):
             "modeInstance/{0}/{1}/{2}", args.location, self.instance.name, SHARE
         )
         self.address = when_made(self.instance, self.instance.networks).apply(
-            lambda networks: _address(networks[0])
+            lambda networks: _address(networks[0], args.apart)
         )
         self.register_outputs({"instance": self.instance.id})
 
 
-def _address(network: filestore.outputs.InstanceNetwork) -> str:
+def _address(network: filestore.outputs.InstanceNetwork, apart: Sequence[str]) -> str:
     # A volume without an address would be found out by the first job.
     if not network.ip_addresses:
         raise ValueError("GCP gave the Filestore instance no address")
-    return network.ip_addresses[0]
+    address = network.ip_addresses[0]
+    for block in apart:
+        if ipaddress.ip_address(address) in ipaddress.ip_network(block):
+            pulumi.log.warn(
+                f"GCP put the Filestore instance at {address}, which nodes look for at a GPU's "
+                f"NIC, in {block} of platform.gpu_networks: no pod there mounts it; add a file "
+                "system with `addresses` elsewhere (docs/gcp.md, File systems)"
+            )
+    return address

@@ -251,6 +251,7 @@ class GcpInfrastructure(pulumi.ComponentResource):
                 location=platform.region if storage.tier == "regional" else platform.zone,
                 network=self.network,
                 storage=storage,
+                apart=self._gpu_subnets(),
                 deletion_protection=platform.deletion_protection,
                 # Beside a subnet that is not there yet it may take a part of the subnet's range,
                 # which Google then refuses (file.v1, reservedIpRange; cluster-toolkit, modules/
@@ -267,6 +268,17 @@ class GcpInfrastructure(pulumi.ComponentResource):
             # documentation, Test instance performance).
             mount_options=(f"nconnect={7 if storage.large else 2}",),
         )
+
+    def _gpu_subnets(self) -> Sequence[str]:
+        """Return the subnets of nodes' further interfaces, if the stack makes them.
+
+        A node has a route to each at its interface (lustre-csi-driver v0.6.9, pkg/network/
+        network.go: configureRoutesForNIC reads its gateway), also for a file system's address.
+        """
+        networks = self._args.platform.gpu_networks
+        if not self.attached or not isinstance(networks, NewGpuNetworks):
+            return ()
+        return node_networks.subnets(networks.cidr, len(self.attached))
 
     def _lustre(
         self, name: str, storage: LustreStorage, access: Sequence[pulumi.Resource]

@@ -725,6 +725,30 @@ def test_filestore_takes_addresses_that_are_left_over() -> None:
     assert any(urn.endswith("-network-subnet") for urn in subnets & before)
 
 
+@pytest.mark.parametrize(("addresses", "block"), [(None, None), ("10.8.0.0/24", "10.8.0.0/24")])
+def test_filestore_is_where_the_stack_says(addresses: str | None, block: str | None) -> None:
+    def edit(cluster: dict[str, Any]) -> None:
+        cluster["platform"]["storage"][0]["addresses"] = addresses
+
+    (network,) = named(variant(MEGA, edit), FILESTORE).inputs["networks"]
+    assert network.get("reservedIpRange") == block
+
+
+@pytest.mark.parametrize(("cidr", "warned"), [("10.255.0.0/16", True), ("10.254.0.0/16", False)])
+def test_filestore_that_nodes_look_for_at_a_rail(cidr: str, warned: bool) -> None:
+    """Google chooses among addresses that the VPC has free (file.v1), and knows no rail."""
+
+    def edit(cluster: dict[str, Any]) -> None:
+        cluster["platform"]["gpu_networks"]["cidr"] = cidr
+
+    texts: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pulumi.log.warn", texts.append)
+        variant(MEGA, edit)
+    warnings = [t for t in texts if "at 10.255.0.2, which nodes look for" in t and "/19 of" in t]
+    assert bool(warnings) == warned
+
+
 def test_bucket_reads_may_be_cached_on_local_ssds() -> None:
     """gcs-fuse-csi-driver, pkg/webhook/config.go: "0" means no limit; the default is 5 GiB."""
 

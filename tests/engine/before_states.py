@@ -41,9 +41,12 @@ _ASKED = {
     "aws-p5-prod": ("pool", "h100"),
     "aws-p5en-block": ("pool", "h200"),
 }
-# What the files of then said of each pool: files are their teams', and what they say now is another
-# edit than the upgrade.
-_SAID = {"gcp-a3-mega": {"driver": "latest"}, "gcp-a3-ultra": {"driver": "latest"}}
+# What the files of then said of each pool and file system: files are their teams', and what they
+# say now is another edit than the upgrade.
+_SAID: dict[str, dict[str, dict[str, str | None]]] = {
+    "gcp-a3-mega": {"pools": {"driver": "latest"}, "storage": {"addresses": None}},
+    "gcp-a3-ultra": {"pools": {"driver": "latest"}},
+}
 
 
 def expected_file(stack: str) -> Path:
@@ -84,7 +87,7 @@ def earlier(stack: str, folder: Path) -> Project:
         removal = {"kind": kind, "name": name, "loses": ["jobs"]}
         project.change(lambda cluster: cluster.update(removals=[removal]))
     if fields := _SAID.get(stack):
-        project.change(lambda cluster: _say(cluster["pools"], fields))
+        project.change(lambda cluster: _say(cluster, fields))
     return project
 
 
@@ -96,9 +99,11 @@ def operations(stack: str, folder: Path) -> list[str]:
     return sorted(f"{operation} {_type_and_name(urn)}" for operation, urn in steps)
 
 
-def _say(pools: list[dict[str, Any]], fields: dict[str, str]) -> None:
-    for pool in pools:
-        pool.update(fields)
+def _say(cluster: dict[str, Any], fields: dict[str, dict[str, str | None]]) -> None:
+    rows = {"pools": cluster["pools"], "storage": cluster["platform"]["storage"]}
+    for part, update in fields.items():
+        for row in rows[part]:
+            row.update(update)
 
 
 def _type_and_name(urn: str) -> str:

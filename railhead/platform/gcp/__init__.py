@@ -191,7 +191,7 @@ def _nodes(pool: GcpPool, cluster: GcpCluster) -> MadeWith:
 
 
 def _storage(row: GcpStorage, cluster: GcpCluster, where: Mapping[str, str]) -> MadeWith:
-    fields = ("kind", "tier", "throughput", "filesystem", "bucket")
+    fields = ("kind", "tier", "addresses", "throughput", "filesystem", "bucket")
     fixed = dict(where) | {f: getattr(row, f) for f in fields if hasattr(row, f)}
     grows = {}
     if not isinstance(row, BucketStorage):

@@ -65,6 +65,10 @@ _LUSTRE = {
     250: (36000, 40032000, ((6120000, 36000), (40032000, 288000))),
     125: (72000, 12240000, ((12240000, 72000),)),
 }
+# Of an instance's block: 24 of High Scale and 26 of Enterprise (file.v1, reservedIpRange). Of zonal
+# and regional ones gcloud's help says 24, and gcp-filestore-csi-driver (pkg/csi_driver/
+# controller.go: reserveIPRange) takes 26.
+_FILESTORE_PREFIXES = (24, 26)
 # What a network of the cluster's own has addresses for.
 _FIELDS = ("nodes", "pods", "services", "google_services")
 # VPC documentation, private services access: the least that a service of Google's takes.
@@ -75,6 +79,17 @@ _LOCAL_SSD_GIB = 375
 # makes the instance in the VPC `default` (kubernetes-sigs/gcp-filestore-csi-driver, pkg/csi_driver/
 # controller.go: generateNewFileInstance; README, network).
 _GKE_CLASSES = ("standard-rwx", "premium-rwx", "zonal-rwx", "enterprise-rwx")
+# And further ones of GKE's, of disks, of shares, and of GCS FUSE (its driver, deploy/base/setup/
+# storageclass.yaml): `up` ends at a second class of one name.
+_TAKEN_CLASSES = (
+    "standard",
+    "standard-rwo",
+    "premium-rwo",
+    "enterprise-multishare-rwx",
+    "gcsfusecsi-checkpointing",
+    "gcsfusecsi-serving",
+    "gcsfusecsi-training",
+)
 # GKE documentation, managed namespaces; Managed Service for Prometheus' are gmp-system, gmp-public.
 _GKE_NAMESPACES = ("gke-managed-", "gke-gmp-", "gmp-")
 # Resource Manager documentation, requirements for labels: of one resource.
@@ -491,11 +506,19 @@ def _gpu_range(cluster: GcpCluster) -> Iterator[tuple[str, str]]:
         yield "platform.gpu_networks.cidr", networks.cidr
 
 
+def _filestore_ranges(cluster: GcpCluster) -> Iterator[tuple[str, str]]:
+    rows = cluster.platform.storage
+    for path, _, text in knowing(rows, "platform.storage", lambda r: getattr(r, "addresses", None)):
+        if text is not None:
+            yield f"{path}.addresses", text
+
+
 def _ranges(cluster: GcpCluster) -> Iterator[tuple[str, ipaddress.IPv4Network]]:
-    for path, text in (*told(_network_fields, cluster), *told(_gpu_range, cluster)):
-        network = ipaddress.ip_network(text)
-        if isinstance(network, ipaddress.IPv4Network):
-            yield path, network
+    for field in (_network_fields, _gpu_range, _filestore_ranges):
+        for path, text in told(field, cluster):
+            network = ipaddress.ip_network(text)
+            if isinstance(network, ipaddress.IPv4Network):
+                yield path, network
 
 
 def _ipv6(cluster: GcpCluster) -> Iterator[Problem]:
@@ -556,7 +579,7 @@ def _storage(cluster: GcpCluster) -> Iterator[Problem]:
     rows = cluster.platform.storage
     yield from taken(rows, "platform.storage", lambda row: (row.name,))
     for path, _, name in knowing(rows, "platform.storage", lambda row: row.name):
-        if name in _GKE_CLASSES:
+        if name in (*_GKE_CLASSES, *_TAKEN_CLASSES):
             yield f"{path}.name", f"{name!r} is a storage class of GKE's own; choose another"
 
 
@@ -592,6 +615,14 @@ def _size(path: str, row: GcpStorage) -> Iterator[Problem]:
             for least, most, step in ranges
         )
         yield f"{path}.capacity_gib", f"{size} is not to be had{at}, but {listed}"
+
+
+def _filestore_prefixes(cluster: GcpCluster) -> Iterator[Problem]:
+    for path, text in _filestore_ranges(cluster):
+        network = ipaddress.ip_network(text)
+        if network.version != 4 or network.prefixlen not in _FILESTORE_PREFIXES:
+            listed = " or ".join(f"/{prefix}" for prefix in _FILESTORE_PREFIXES)
+            yield path, f"{text!r} is no IPv4 block that Filestore takes: {listed}"
 
 
 def _file_systems(cluster: GcpCluster) -> Iterator[Problem]:
@@ -893,6 +924,7 @@ _CHECKS: tuple[Callable[[GcpCluster], Iterator[Problem]], ...] = (
     _gpu_nodes_fit,
     _storage,
     _storage_sizes,
+    _filestore_prefixes,
     _file_systems,
     _bucket_names,
     _bucket_rights,

@@ -61,7 +61,15 @@ def _section(answers: Answers) -> Section:
             },
             "system_pool": {"machine_type": "e2-standard-16", "min_nodes": 2, "max_nodes": 6},
             "storage": [
-                {"kind": "filestore", "name": "filestore", "tier": "zonal", "capacity_gib": 10240}
+                {
+                    "kind": "filestore",
+                    "name": "filestore",
+                    "tier": "zonal",
+                    "capacity_gib": 10240,
+                    # Google's blueprints name one beside GPU networks (cluster-toolkit, examples/
+                    # machine-learning, a4-highgpu-8g: filestore_ip_range).
+                    "addresses": "10.9.0.0/24",
+                }
             ],
         },
         "namespaces": ["training"],

@@ -553,6 +553,7 @@ def test_settings_that_an_older_railhead_did_not_record_pass() -> None:
     driver = "NICs' driver (fabric.network_operator.ofed)"
     for stack, part, name, group, key in (
         ("gcp-a3-mega", "storage", "filestore", "fixed", "capacity_gib"),
+        ("gcp-a3-mega", "storage", "filestore", "fixed", "addresses"),
         ("gcp-a3-ultra", "storage", "lustre", "grows", "capacity_gib"),
         ("gcp-a3-ultra", "storage", "lustre", "fixed", "capacity_gib"),
         ("gcp-a3-ultra", "storage", "lustre", "fixed", "google_services"),
@@ -593,6 +594,14 @@ def test_automatic_metadata_waits_for_its_size() -> None:
     grown = shipped("aws-p5-prod", storage(0, capacity_gib=57600, metadata=more))
     assert after(before, grown) == ""
     assert after(grown, shipped("aws-p5-prod", automatic)) == ""
+
+
+def test_filestore_stays_at_its_addresses() -> None:
+    """terraform-provider-google, resource_filestore_instance.go: networks replace an instance."""
+    for was in ("10.9.1.0/24", None):
+        before = shipped("gcp-a3-mega", storage(0, addresses=was))
+        with pytest.raises(RefusedError, match=rf"addresses {str(was).lower()} to 10\.9\.0\.0/24"):
+            after(before, shipped("gcp-a3-mega"))
 
 
 def test_lustre_of_google_stays_in_its_steps() -> None:

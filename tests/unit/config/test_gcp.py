@@ -568,6 +568,30 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
         "checkpoints[0].size",
         "more than the 20480 GiB of storage 'filestore'",
     ),
+    *(
+        (
+            MEGA,
+            [("platform.storage.0.addresses", block)],
+            "platform.storage[0].addresses",
+            f"'{block}' is no IPv4 block that Filestore takes: /24 or /26",
+        )
+        for block in ("10.8.0.0/29", "fd00::/24")
+    ),
+    (
+        MEGA,
+        [("platform.storage.0.addresses", "192.168.7.0/24")],
+        "platform.storage[0].addresses",
+        "overlaps '192.168.0.0/16' of platform.gpu_networks.cidr",
+    ),
+    *(
+        (
+            MEGA,
+            [("platform.storage.0.name", name), ("checkpoints.0.storage_class", name)],
+            "platform.storage[0].name",
+            f"'{name}' is a storage class of GKE's own",
+        )
+        for name in ("zonal-rwx", "standard", "gcsfusecsi-training")
+    ),
     # Nodes as Kubernetes sees them.
     (
         ULTRA,

@@ -31,6 +31,7 @@ def test_a_first_stack_on_gcp_is_correct(machine: str, reservation: str) -> None
     section = starter.section(answers)
     cluster = config.parse(section, where="stack")
     assert section["platform"]["network"]["mtu"] == GKE_MACHINES[machine].mtu
+    assert "addresses" in section["platform"]["storage"][0]
     now = datetime(2026, 11, 26, tzinfo=UTC)
     doubts = [path for path, _ in platform_of(cluster).doubts(cluster, now)]
     # A reservation may have been made with a policy.
