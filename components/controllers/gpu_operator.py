@@ -98,6 +98,9 @@ def values(args: GpuOperatorArgs) -> dict[str, Any]:
             driver["hostNetwork"] = True
         if config.driver_version is not None:
             driver["version"] = config.driver_version
+        if config.driver_environment:
+            given = config.driver_environment.items()
+            driver["env"] = [{"name": name, "value": value} for name, value in given]
     return {
         "nfd": {"enabled": args.runs_nfd},
         # It labels nodes for the rest: where it does not run, nothing of the operator does, and no

@@ -449,6 +449,12 @@ def _gpu_operator(cluster: Cluster) -> Iterator[Problem]:
             f"{own.driver_version!r} is of the operator's container, and the driver is the nodes' "
             "own: leave it out, or write `driver: operator`",
         )
+    if own is not None and own.driver == "host" and own.driver_environment:
+        yield (
+            "gpu_operator.driver_environment",
+            "is of the operator's container, and the driver is the nodes' own: leave it out, or "
+            "write `driver: operator`",
+        )
     if own is not None and own.driver == "host" and own.gdrcopy:
         # gpu-operator v26.7.0: its installer is a container of the driver's DaemonSet alone, and
         # the device plugin's entrypoint asks lsmod (assets/state-device-plugin).

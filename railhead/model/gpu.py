@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from railhead.base.fields import Model
+from railhead.base.fields import Model, Variable
 
 
 class GpuOperatorConfig(Model):
@@ -15,6 +15,8 @@ class GpuOperatorConfig(Model):
     Args:
         driver: ``operator`` loads it in a container, ``host`` is in the nodes' image.
         driver_version: version of the container; None takes the chart's.
+        driver_environment: the container's variables, such as ``http_proxy`` where the package
+            servers of the nodes' distribution are behind a proxy.
         toolkit: the container toolkit, also ``operator`` or ``host``.
         gpudirect: how NICs reach GPU memory. ``dma-buf`` is the kernel's own way, which NVIDIA
             recommends and which the open kernel modules bring; ``peermem`` loads nvidia-peermem,
@@ -31,6 +33,7 @@ class GpuOperatorConfig(Model):
 
     driver: Literal["operator", "host"] = "operator"
     driver_version: str | None = Field(default=None, min_length=1)
+    driver_environment: dict[Variable, str] = Field(default_factory=dict)
     toolkit: Literal["operator", "host"] = "operator"
     gpudirect: Literal["dma-buf", "peermem"] = "dma-buf"
     gdrcopy: bool = False

@@ -87,10 +87,11 @@ def _gpu(**fields: Any) -> tuple[Cluster, GpuOperatorConfig]:
         {},
         {"driver": "host", "toolkit": "host"},
         {"gpudirect": "peermem", "gdrcopy": True, "driver_version": "580.95.05"},
+        {"driver_environment": {"http_proxy": "http://proxy.example.com:3128"}},
         {"allocation": "dra", "compute_domains": True},
         {"mig": "mixed", "dcgm_exporter": False},
     ],
-    ids=["defaults", "host", "peermem", "dra", "mig"],
+    ids=["defaults", "host", "peermem", "proxy", "dra", "mig"],
 )
 def test_the_gpu_operators_values_are_what_its_policy_has(
     schemas: dict[tuple[str, str], Any], fields: dict[str, Any]
@@ -115,6 +116,13 @@ def test_the_nvlink_domain_fits_its_schema(schemas: dict[tuple[str, str], Any]) 
     ((name, spec),) = nvlink_domains(stack).items()
     body = {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "ComputeDomain", "spec": spec}
     assert errors(body | {"metadata": {"name": name}}, schemas) == []
+
+
+def test_gpu_drivers_container_finds_a_proxy() -> None:
+    """Packages of the nodes' distribution come through it at each start."""
+    stack, _ = _gpu(driver_environment={"http_proxy": "http://proxy.example.com:3128"})
+    env = {"name": "http_proxy", "value": "http://proxy.example.com:3128"}
+    assert _values(stack)["driver"]["env"] == [env]
 
 
 def test_peermem_is_built_only_when_it_is_asked_for() -> None:

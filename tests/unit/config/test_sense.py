@@ -514,6 +514,15 @@ REFUSED: list[tuple[str, Edit, str, str]] = [
         "the nodes' own",
     ),
     (
+        "onprem-roce-shared",
+        many(
+            put("gpu_operator.driver", "host"),
+            put("gpu_operator.driver_environment", {"http_proxy": "http://proxy.example.com"}),
+        ),
+        "gpu_operator.driver_environment",
+        "the nodes' own",
+    ),
+    (
         "onprem-ib-sriov",
         put("gpu_operator.gdrcopy", True),
         "gpu_operator.gdrcopy",
