@@ -47,8 +47,8 @@ NodeName = Annotated[
 Mtu = Annotated[int, Field(strict=True, ge=576, le=9216)]
 # Names that rdma-core gives to RDMA devices, and that no interface has.
 _DEVICE = re.compile(r"(mlx[45]|bnxt_re|irdma|rdmap)_?[0-9]+.*")
-# Linux's usual names of VLANs, and the kernel's of partitions (``ib0.8001``).
-_UPPER = re.compile(r".+\.[0-9a-f]{1,4}")
+# Linux's usual names of VLANs and bonds, and the kernel's of partitions (``ib0.8001``).
+_UPPER = re.compile(r".+\.[0-9a-f]{1,4}|(bond|team|vlan)[-_]?[0-9]+")
 # The prefix that the SR-IOV device plugin puts before the resources that policies name.
 DEVICE_PREFIX = "nvidia.com"
 OPERATOR = "NVIDIA network operator documentation, 26.4: "
@@ -552,7 +552,7 @@ class SharedDevices(RailedFabric):
         return (*super().checks(), self._advertised, self._listed, self._shares, self._of_nics)
 
     def _of_nics(self, _: FabricSite) -> Iterator[Problem]:
-        """Yield rails on a VLAN or a partition, whose interface the stack's plugin does not know.
+        """Yield rails on a VLAN, bond or partition, whose interface the plugin does not know.
 
         It knows those below a PCI device alone (k8s-rdma-shared-dev-plugin v1.5.3, pkg/utils,
         GetNetNames).
@@ -560,12 +560,12 @@ class SharedDevices(RailedFabric):
         for path, rail in each(self.rails if self.network_operator else (), "fabric.rails"):
             master = known(getattr, rail, "master", "") or ""
             if _UPPER.fullmatch(master):
-                nic = master.partition(".")[0]
                 yield (
                     f"{path}.master",
-                    f"{master!r} is a VLAN or a partition of {nic!r}: nodes would offer no device, "
-                    f"and no pod start; name {nic!r}, whose switch port has that VLAN untagged, or "
-                    "the subnet manager that partition at its first index",
+                    f"{master!r} is a VLAN, a partition or a bond: nodes would offer no device, "
+                    "and no pod start; name the NIC's own interface, whose switch port has that "
+                    "VLAN untagged, or the subnet manager that partition at its first index. "
+                    "Bonds need a plugin of yours, by their ports' names, and no network_operator",
                 )
 
     def _advertised(self, _: FabricSite) -> Iterator[Problem]:

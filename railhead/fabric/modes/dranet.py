@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar, Literal
@@ -17,8 +18,12 @@ _TEST = "container-engine-accelerators, gpudirect-rdma/nccl-test-managed-rdma.ya
 _GKE = frozenset({"gcp-rdma"})
 # Fabrics of a site's own, whose nodes also have other RDMA NICs.
 _SITES = frozenset({"roce", "infiniband"})
-_INTERFACE = 'device.attributes["dra.net"].ifName'
-_DEVICE = 'device.attributes["dra.net"].rdmaDevice'
+_ATTRIBUTES = 'device.attributes["dra.net"]'
+_INTERFACE = f"{_ATTRIBUTES}.ifName"
+# CEL's spellings of it: dranet's own pages have two (v1.4.0, site/content/docs/user).
+_ANY = r"""device\.attributes\[["']dra\.net["']\]"""
+_READ = re.compile(rf"""{_ANY}(?:\.|\[["'])(\w+)""")
+_ASKED = re.compile(rf"""has\({_ANY}\.(\w+)\)|["'](\w+)["'] in {_ANY}""")
 # GKE's managed DRANET brings this class for the RDMA NICs of A3 Ultra and newer.
 MANAGED_CLASS = "mrdma.google.com"
 OWN_CLASS = "railhead-rdma"
@@ -91,23 +96,25 @@ class DranetFabric(BaseFabric):
                 f"{example}",
             )
             return
-        for attribute, which, way in (
+        asked = {name for names in _ASKED.findall(self.selector) for name in names}
+        unasked = set(_READ.findall(self.selector)) - asked
+        for name, which, way in (
             (
-                _DEVICE,
+                "rdmaDevice",
                 "dranet says only of NICs without a network interface: at any other",
                 f"list interfaces, such as {example}",
             ),
             (
-                _INTERFACE,
+                "ifName",
                 "RDMA devices without a network interface have not: at one of them",
                 f"ask first whether it is there, as in {example}",
             ),
         ):
-            if attribute in self.selector and f"has({attribute})" not in self.selector:
+            if name in unasked:
                 yield (
                     "fabric.selector",
-                    f"reads {attribute}, which {which} the scheduler ends the allocation with an "
-                    f"error, and no pod starts; {way}",
+                    f"reads {_ATTRIBUTES}.{name}, which {which} the scheduler ends the allocation "
+                    f"with an error, and no pod starts; {way}",
                 )
                 return
 

@@ -212,7 +212,8 @@ ONE: list[tuple[str, str, Any, str, str]] = [
     ),
     ("rdma-shared", "fabric.rails[7].master", "ens0np0", "fabric.rails[7].master", "twice"),
     ("rdma-shared", "fabric.rails[7].master", "ens8np0.100", "fabric.rails[7].master", "VLAN"),
-    ("ipoib", "fabric.rails[7].master", "ib7.8001", "fabric.rails[7].master", "name 'ib7'"),
+    ("ipoib", "fabric.rails[7].master", "ib7.8001", "fabric.rails[7].master", "partition"),
+    ("rdma-shared", "fabric.rails[7].master", "bond7", "fabric.rails[7].master", "or a bond"),
     ("rdma-shared", "fabric.rails", [], "fabric.rails", "is empty"),
     (
         "rdma-shared",
@@ -401,4 +402,9 @@ def test_a_claim_says_which_nics_are_the_fabrics() -> None:
     raw["fabric"]["selector"] = f'{name}.startsWith("ens")'
     assert f"x: fabric.selector: reads {name}, which RDMA devices without" in mistakes(raw)
     raw["fabric"]["selector"] = f'has({name}) && {name}.startsWith("ens")'
+    parse(raw, where="x")
+    ports = 'device.attributes["dra.net"]["ifName"] in ["ens1f0np0"]'
+    raw["fabric"]["selector"] = ports
+    assert f"x: fabric.selector: reads {name}, which RDMA devices without" in mistakes(raw)
+    raw["fabric"]["selector"] = f"'ifName' in device.attributes['dra.net'] && {ports}"
     parse(raw, where="x")
