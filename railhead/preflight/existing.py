@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any
@@ -40,6 +41,25 @@ _FEATURES = "/apis/nfd.k8s-sigs.io/v1alpha1/nodefeatures"
 _NODE_NAME = "nfd.node.kubernetes.io/node-name"
 _MODULES = "kernel.loadedmodule"
 _SWITCHES = ("mlx5_ib", "ib_umad")
+# Modules that hold the host's driver where that of a container is to replace it, by the variable
+# by which the container unloads them (doca-driver-build v26.4.1, entrypoint.sh).
+_HOLDING = {
+    "UNLOAD_STORAGE_MODULES": "ib_isert ib_srpt nvme_rdma nvmet_rdma rpcrdma xprtrdma",
+    "UNLOAD_THIRD_PARTY_RDMA_MODULES": "bnxt_re efa erdma iw_cxgb4 hfi1 hns_roce ionic_rdma irdma "
+    "ib_qib mana_ib ocrdma qedr rdma_rxe siw vmw_pvrdma",
+}
+# The part of `osImage` that chooses the container of the GPUs' driver: on Ubuntu the minor counts,
+# on Red Hat's and its kin it does not (gpu-operator v26.7.0, state_manager.go: getGPUNodeOSInfo).
+_SYSTEM = re.compile(r"Ubuntu \d+\.\d+|\D+\d+")
+# Labels of Node Feature Discovery that operators wait for. Any one of the first (gpu-operator
+# v26.7.0, controllers/state_manager.go: gpuNodeLabels), and each of the others (getGPUNodeOSInfo
+# there; network-operator v26.4.1, pkg/nodeinfo/node_info.go and manifests/state-ofed-driver).
+_FEATURE = "feature.node.kubernetes.io/"
+_GPU_LABELS = tuple(f"{_FEATURE}pci-{name}.present" for name in ("10de", "0302_10de", "0300_10de"))
+_SYSTEM_LABELS = tuple(f"{_FEATURE}system-os_release.{name}" for name in ("ID", "VERSION_ID"))
+_KERNEL_LABEL = f"{_FEATURE}kernel-version.full"
+# With ``false`` the GPU operator puts nothing on a node (state_manager.go, commonOperandsLabelKey).
+_OPERANDS = "nvidia.com/gpu.deploy.operands"
 _GROUPS = {
     "kueue": "kueue.x-k8s.io",
     "jobset": "jobset.x-k8s.io",
@@ -217,6 +237,69 @@ def driver(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
         yield ok(f"{len(having)} nodes have driver {', '.join(versions)}")
 
 
+def system(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
+    """Compare the nodes' systems, where the operator takes one node's for that of all."""
+    if cluster.gpu_operator is None or cluster.gpu_operator.driver != "operator":
+        return
+    systems: dict[str, list[Object]] = {}
+    for node in _members(client, cluster):
+        image = str(node["status"]["nodeInfo"]["osImage"])
+        match = _SYSTEM.match(image)
+        systems.setdefault(match[0] if match else image, []).append(node)
+    those = "; ".join(f"{name}: {_named(having)}" for name, having in sorted(systems.items()))
+    if len(systems) > 1:
+        yield failed(
+            f"the GPUs' driver would load on nodes of one system alone, and these differ: {those}"
+        )
+    else:
+        yield ok(f"all nodes run one system: {those}")
+
+
+def labels(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
+    """Look for the labels that operators wait for, and for the one that keeps an operator off."""
+    members = _members(client, cluster)
+    findings = [*_kept_off(members, cluster), *_undiscovered(client, members, cluster)]
+    yield from findings or [ok(f"{len(members)} nodes have the labels that operators wait for")]
+
+
+def _labels(node: Object) -> Object:
+    result: Object = node["metadata"].get("labels") or {}
+    return result
+
+
+def _kept_off(members: list[Object], cluster: ExistingCluster) -> Iterator[Finding]:
+    off = [node for node in members if _labels(node).get(_OPERANDS) == "false"]
+    if off and cluster.gpu_operator is not None:
+        yield failed(
+            f"{_named(off)}: with {_OPERANDS}=false, by which the GPU operator brings nothing",
+            f"`kubectl label nodes NODE {_OPERANDS}-`",
+        )
+
+
+def _undiscovered(
+    client: Kubernetes, members: list[Object], cluster: ExistingCluster
+) -> Iterator[Finding]:
+    """Yield what the cluster's own Node Feature Discovery lacks, where the stack counts on it."""
+    gpus, network = cluster.gpu_operator, cluster.fabric.nic_operator
+    # Beside the network operator the GPU operator's own never runs.
+    operator = network or gpus
+    if operator is None or operator.nfd != "existing":
+        return
+    if _NFD_GROUP not in {group["name"] for group in client.get("/apis")["groups"]}:
+        yield failed(f"Node Feature Discovery does not run here: nobody serves {_NFD_GROUP}")
+        return
+    nics = network is not None and network.loads_driver
+    drivers = nics or (gpus is not None and gpus.driver == "operator")
+    # Of several labels a node needs any one.
+    for keys in (
+        *((_GPU_LABELS,) if gpus is not None else ()),
+        *((key,) for key in _SYSTEM_LABELS if drivers),
+        *(((_KERNEL_LABEL,),) if nics else ()),
+    ):
+        if lacking := [node for node in members if not set(keys) & _labels(node).keys()]:
+            yield failed(f"{_named(lacking)}: without the label {' or '.join(keys)}")
+
+
 def modules(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
     """Look for the NICs' kernel module, as Node Feature Discovery read it."""
     if cluster.fabric.kind not in ("infiniband", "roce"):
@@ -242,6 +325,8 @@ def modules(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
         lacking = [module for module in _SWITCHES if module not in elements]
         if "mlx5_core" not in elements:
             yield failed(f"{name}: the module mlx5_core is not loaded")
+        elif held := list(_held(name, elements, cluster)):
+            yield from held
         elif lacking and _behind_switches(node, cluster):
             yield failed(
                 f"{name}: {' and '.join(lacking)} not loaded, through which Fabric Manager reaches "
@@ -251,6 +336,21 @@ def modules(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
             yield _peermem(name, elements, cluster)
         else:
             yield ok(f"{name}: mlx5_core is loaded")
+
+
+def _held(name: str, elements: Object, cluster: ExistingCluster) -> Iterator[Finding]:
+    """Yield the modules that keep a driver in a container from replacing the host's."""
+    ofed = getattr(cluster.fabric.nic_operator, "ofed", None)
+    if ofed is None:
+        return
+    for variable, holding in _HOLDING.items():
+        loaded = [module for module in holding.split() if module in elements]
+        if loaded and ofed.environment.get(variable) != "true":
+            yield failed(
+                f"{name}: {', '.join(loaded)} loaded, which hold the host's driver: that of `ofed` "
+                "would not load",
+                f"`ofed.environment: {{{variable}: 'true'}}` unloads them; or blacklist them",
+            )
 
 
 def _behind_switches(node: Object, cluster: ExistingCluster) -> bool:
@@ -449,6 +549,8 @@ ASKER = Asker(
         "kubelet": kubelet,
         "runtime": runtime,
         "driver": driver,
+        "system": system,
+        "labels": labels,
         "modules": modules,
         "operators": operators,
         "devices": devices,

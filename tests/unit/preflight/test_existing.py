@@ -125,7 +125,8 @@ def fails(reader: Kubernetes, row: str, raw: Raw, text: str) -> None:
 def test_rows_hold_where_the_cluster_is_as_it_should(raw: Raw) -> None:
     results = {r.row.id: r for r in run.preflight(parsed(raw), lambda _: None)}
     asked = {name: result for name, result in results.items() if name in ROWS}
-    assert {name for name, r in asked.items() if r.verdict != "ok"} == OPEN
+    # The host brings the GPUs' driver here, whatever its system is.
+    assert {name for name, r in asked.items() if r.verdict != "ok"} == OPEN | {"system"}
     assert all(asked[name].unproven for name in OPEN)
 
 
@@ -262,6 +263,31 @@ def test_a_node_without_the_driver_fails(reader: Kubernetes, kube: KubeClient, r
     fails(reader, "driver", raw, "dgx-1: without the driver that the others have")
 
 
+def test_nodes_of_two_systems_fail(reader: Kubernetes, kube: KubeClient, raw: Raw) -> None:
+    """The GPU operator takes one node's system for that of all when it loads a driver."""
+    brought = raw | {"gpu_operator": {"driver": "operator"}}
+    for old, passed in (
+        ("Ubuntu 24.04.1 LTS", True),
+        ("Rocky Linux 9.6 (Blue Onyx)", False),
+        ("Ubuntu 22.04.5 LTS", False),
+    ):
+        for name, image in (("dgx-0", old), ("dgx-1", "Ubuntu 24.04.3 LTS")):
+            status = {"nodeInfo": {"osImage": image}}
+            patch(kube, f"/api/v1/nodes/{name}/status", {"status": status})
+        assert [f.passed for f in checks.system(reader, parsed(brought))] == [passed], old
+    fails(reader, "system", brought, "Ubuntu 22.04: dgx-0; Ubuntu 24.04: dgx-1")
+    assert list(checks.system(reader, parsed(raw))) == [], "the host brings the driver"
+
+
+def test_a_node_from_which_operators_are_kept_fails(
+    reader: Kubernetes, kube: KubeClient, raw: Raw
+) -> None:
+    for value, passed in (("false", False), (None, True)):
+        labels = {"nvidia.com/gpu.deploy.operands": value}
+        patch(kube, "/api/v1/nodes/dgx-1", {"metadata": {"labels": labels}})
+        assert [f.passed for f in checks.labels(reader, parsed(raw))] == [passed]
+
+
 def test_devices_come_from_one_plugin(reader: Kubernetes, kube: KubeClient, raw: Raw) -> None:
     """OKE has a plugin for GPUs of its own, which an operator would be beside."""
     bare = {key: value for key, value in raw.items() if key != "gpu_operator"}
@@ -320,6 +346,8 @@ def test_operators_and_modules_of_others_fail(
 ) -> None:
     """Last: the server keeps a definition for a while."""
     assert "sriovnetwork.openshift.io" in checks.releases(parsed(raw))
+    theirs = raw | {"fabric": raw["fabric"] | {"network_operator": {"nfd": "existing", "ofed": {}}}}
+    fails(reader, "labels", theirs, "does not run here: nobody serves nfd.k8s-sigs.io")
     definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     for body in crds.operators("nvidia.com", "nfd.k8s-sigs.io"):
         if body["spec"]["names"]["kind"] == "ClusterPolicy":
@@ -330,6 +358,20 @@ def test_operators_and_modules_of_others_fail(
     fails(reader, "operators", raw, "nvidia.com is served already, by definition")
     fails(reader, "operators", raw, "release ops/gpu")
     fails(reader, "operators", raw, "nfd.k8s-sigs.io is served already")
+
+    prefix = "feature.node.kubernetes.io/"
+    for label in (
+        "pci-0302_10de.present",
+        "system-os_release.ID",
+        "system-os_release.VERSION_ID",
+        "kernel-version.full",
+    ):
+        for name in NODES:
+            fails(reader, "labels", theirs, name)
+            labels = {f"{prefix}{label}": "true"}
+            patch(kube, f"/api/v1/nodes/{name}", {"metadata": {"labels": labels}})
+    assert [f.passed for f in checks.labels(reader, parsed(theirs))] == [True]
+    assert [f.passed for f in checks.labels(reader, parsed(raw))] == [True]
 
     features = "/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/default/nodefeatures"
     for name, module in (("dgx-0", "mlx5_core"), ("dgx-1", "ext4")):
@@ -349,6 +391,12 @@ def test_operators_and_modules_of_others_fail(
     fabric = raw["fabric"] | {"network_operator": {"nfd": "operator", "ofed": {}}}
     brought = parsed(b200 | {"fabric": fabric})
     assert "dgx-0: mlx5_core is loaded" in [f.text for f in checks.modules(reader, brought)]
+    more: Raw = {"flags": {"kernel.loadedmodule": {"elements": {"irdma": {}}}}}
+    patch(kube, f"{features}/dgx-0", {"spec": {"features": more}})
+    fails(reader, "modules", b200 | {"fabric": fabric}, "dgx-0: irdma loaded, which hold")
+    fabric["network_operator"]["ofed"]["environment"] = {"UNLOAD_THIRD_PARTY_RDMA_MODULES": "true"}
+    unloads = parsed(b200 | {"fabric": fabric})
+    assert "dgx-0: mlx5_core is loaded" in [f.text for f in checks.modules(reader, unloads)]
 
 
 def _eventually_served(reader: Kubernetes) -> bool:
