@@ -156,11 +156,13 @@ def _ofed(config: OfedConfig, args: NetworkOperatorArgs) -> dict[str, Any]:
         },
         "terminationGracePeriodSeconds": 300,
         "startupProbe": {"initialDelaySeconds": 10, "periodSeconds": 20},
-        # By default one look at lsmod that takes 10 s, as on a busy node, ends the container, which
-        # puts the host's driver back below every job; and one takes the device plugins off the node
-        # (network-operator v26.4.1, pkg/state/state_ofed.go and controllers/mofed_wait_labels.go;
-        # its #952 and #1651; doca-driver-build, entrypoint.sh: termination_handler). That a driver
-        # is gone the gate sees at once.
+        # By default one look at lsmod that takes 10 s, as on a busy node, ends the container, and
+        # one takes the device plugins off the node until the next (network-operator v26.4.1,
+        # pkg/state/state_ofed.go and controllers/mofed_wait_labels.go; its #952, #1651). The next
+        # container ends again while a job uses nvidia_peermem, and then unloads it; the host's
+        # driver stays away (doca-driver-build v26.4.1, entrypoint.sh: unload_blocking_modules, and
+        # RESTORE_DRIVER_ON_POD_TERMINATION, which is false whatever the operator's page says). That
+        # a driver is gone the gate sees at once.
         "livenessProbe": _probe(30, failures=120),
         "readinessProbe": _probe(10, failures=10),
     }
