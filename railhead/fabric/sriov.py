@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from railhead.base.fields import Model, NodeCount
+from railhead.base.sections import known
 from railhead.catalog.parts import DeviceResource
 from railhead.fabric.railed import RailDevices
 from railhead.fabric.site import Check, FabricSite, Problem
@@ -15,6 +17,8 @@ from railhead.machines.machine import Machine
 
 #: What is recorded of a pool whose SR-IOV operator the stack does not install.
 OTHERS = "SR-IOV operator"
+# What the API server lets a ConfigMap hold, in bytes.
+_CONFIG_MAP = 1 << 20
 
 
 class SriovConfig(Model):
@@ -79,8 +83,8 @@ class SriovFabric(RailDevices):
         return self.pods_per_node or min(most, self.sriov.vfs)
 
     def checks(self) -> tuple[Check, ...]:
-        """Return the checks, one of which is that every pod has functions."""
-        return (*super().checks(), self._functions, self._drained)
+        """Return the checks: functions for every pod, nodes that are left, room for them all."""
+        return (*super().checks(), self._functions, self._drained, self._held)
 
     def _drained(self, site: FabricSite) -> Iterator[Problem]:
         nodes, most = sum(pool.nodes for pool in site.pools), self.sriov.max_unavailable
@@ -98,3 +102,37 @@ class SriovFabric(RailDevices):
                 f"{self.pods_per_node} is more than the {self.sriov.vfs} virtual functions a NIC "
                 "of fabric.sriov.vfs",
             )
+
+    def _held(self, site: FabricSite) -> Iterator[Problem]:
+        """Yield more nodes than the operator's ConfigMap holds, which has a line for each.
+
+        Beyond that it updates none, and the device plugins of nodes that join offer nothing; where
+        all come at once, those of no node do (sriov-network-operator v1.6.0,
+        sriovnetworknodepolicy_controller.go: syncDevicePluginConfigMap).
+        """
+        line = known(self._line)
+        nodes, most = sum(pool.nodes for pool in site.pools), _CONFIG_MAP // len(line or " ")
+        if line is not None and nodes > most:
+            yield (
+                "fabric.mode",
+                f"{self.mode!r} is for {most} nodes at most with these rails, and there are "
+                f"{nodes}: the SR-IOV operator keeps what each offers in one ConfigMap; take "
+                "several clusters, or a mode without virtual functions",
+            )
+
+    def _line(self) -> str:
+        """Return what the operator writes of a node (createDevicePluginResource there)."""
+        rows = [
+            {
+                "resourceName": rail.short_resource,
+                "selectors": {
+                    "pfNames": list(rail.pf_names),
+                    "linkTypes": ["infiniband" if self.link_type == "ib" else "ether"],
+                    "IsRdma": True,
+                    "NeedVhostNet": False,
+                },
+                "SelectorObj": None,
+            }
+            for rail in self.rails
+        ]
+        return json.dumps({"resourceList": rows}, separators=(",", ":"))

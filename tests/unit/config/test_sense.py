@@ -383,6 +383,7 @@ REFUSED: list[tuple[str, Edit, str, str]] = [
         "fabric.sriov.max_unavailable",
         "every one of the 32 nodes",
     ),
+    ("onprem-ib-sriov", put("pools[0].nodes", 900), "fabric.mode", "for 899 nodes at most"),
     (
         "onprem-ib-sriov",
         lambda c: c["topology"].insert(0, c["topology"].pop(1)),
@@ -784,7 +785,15 @@ DOUBTED: list[tuple[str, Edit, str, str]] = [
         "pools[0].tolerations",
         "bears every taint",
     ),
-    ("onprem-ib-sriov", put("pools[0].nodes", 6000), "pools", "tested up to 5000"),
+    (
+        "onprem-ib-sriov",
+        many(
+            put("pools[0].nodes", 6000),
+            put("fabric", {"kind": "infiniband", "mode": "rdma-shared"}),
+        ),
+        "pools",
+        "tested up to 5000",
+    ),
     (
         "onprem-roce-shared",
         put("teams[1].shares[0].borrow", 13),
@@ -976,7 +985,7 @@ EDGES: dict[str, tuple[str, list[Any], dict[Any, str]]] = {
         [4200],
         {4199: "4199 cuts RDMA's packets of 4096 bytes; 4200 hold one"},
     ),
-    "pools[0].nodes": ("onprem-ib-sriov", [5000], {}),
+    "pools[0].nodes": ("onprem-ib-sriov", [899], {}),
     "runtimes[0].shared_memory": (
         "onprem-ib-sriov",
         ["1Gi"],
