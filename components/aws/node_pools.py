@@ -22,6 +22,7 @@ from railhead.platform.aws.model import (
     CapacityBlock,
     ExistingPlacementGroup,
     NewPlacementGroup,
+    RepairOverride,
 )
 from railhead.platform.aws.model import SystemPool as SystemPoolConfig
 from railhead.platform.aws.user_data import user_data
@@ -50,6 +51,19 @@ _CAPACITY = {"capacity-block": "CAPACITY_BLOCK", "spot": "SPOT"}
 # EKS replaces every node.
 _TAGS = ["tagSpecifications"]
 POOL_LABEL = "railhead.dev/pool"
+# Findings that the node monitoring agent never takes back, of nodes that may be healthy: one failed
+# call of the CNI's to the API server, such as at boot, and a lost connection to the agent's own
+# DCGM (v1.6.7, monitors/networking/monitor.go: handleIPAMDLogs; its issues 215 and 266, open). EKS
+# replaces a node for the first after half an hour (EKS user guide, node-repair); users saw it do so
+# for the second (containers-roadmap, issue 2555). What is cut off or hangs is not Ready as well.
+_STAYS = (
+    RepairOverride(
+        condition="NetworkingReady", reason="IPAMDNotReady", action="NoAction", wait_minutes=30
+    ),
+    RepairOverride(
+        condition="AcceleratedHardwareReady", reason="DCGMError", action="NoAction", wait_minutes=30
+    ),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,19 +203,23 @@ def _limits(nodes: int) -> pulumi.CustomTimeouts:
     return pulumi.CustomTimeouts(create="2h", update=f"{1 + nodes}h", delete="2h")
 
 
-def _repair(pool: AwsPool) -> NodeGroupNodeRepairConfigArgsDict:
-    config: NodeGroupNodeRepairConfigArgsDict = {"enabled": pool.repair}
-    if pool.repair_at_once is not None:
-        config["max_parallel_nodes_repaired_count"] = pool.repair_at_once
-    if pool.repair_overrides:
+def _repair(
+    *, enabled: bool, at_once: int | None = None, overrides: Sequence[RepairOverride] = ()
+) -> NodeGroupNodeRepairConfigArgsDict:
+    """Return how EKS repairs nodes: by the pool's overrides, else by :data:`_STAYS`."""
+    config: NodeGroupNodeRepairConfigArgsDict = {"enabled": enabled}
+    if at_once is not None:
+        config["max_parallel_nodes_repaired_count"] = at_once
+    rows = {(row.condition, row.reason): row for row in (*_STAYS, *overrides)}
+    if enabled:
         config["node_repair_config_overrides"] = [
             {
-                "node_monitoring_condition": override.condition,
-                "node_unhealthy_reason": override.reason,
-                "repair_action": override.action,
-                "min_repair_wait_time_mins": override.wait_minutes,
+                "node_monitoring_condition": row.condition,
+                "node_unhealthy_reason": row.reason,
+                "repair_action": row.action,
+                "min_repair_wait_time_mins": row.wait_minutes,
             }
-            for override in pool.repair_overrides
+            for row in rows.values()
         ]
     return config
 
@@ -250,7 +268,7 @@ class SystemPool(pulumi.ComponentResource):
             # EKS says the strategy back, and the provider would then take it out at each update
             # (terraform-aws-eks, issue 3625).
             update_config={"max_unavailable": 1, "update_strategy": "DEFAULT"},
-            node_repair_config={"enabled": True},
+            node_repair_config=_repair(enabled=True),
             labels={POOL_LABEL: SYSTEM},
             launch_template={"id": launched.id, "version": launched.latest_version.apply(str)},
             opts=pulumi.ResourceOptions(
@@ -307,7 +325,9 @@ class GpuPool(pulumi.ComponentResource):
                 # Reserved capacity has no room for a new node beside the old one.
                 "update_strategy": "MINIMAL" if pool.reserved else "DEFAULT",
             },
-            node_repair_config=_repair(pool),
+            node_repair_config=_repair(
+                enabled=pool.repair, at_once=pool.repair_at_once, overrides=pool.repair_overrides
+            ),
             labels=node_labels(pool),
             taints=[
                 {"key": t.key, "value": t.value, "effect": _EFFECTS[t.effect]} for t in pool.taints

@@ -553,7 +553,7 @@ class TestNodePools:
         assert inputs["subnetIds"] == ["p5-prod-aws-network-private-us-east-2a-id"]
         assert inputs["capacityType"] == "ON_DEMAND"
         assert inputs["updateConfig"]["updateStrategy"] == "MINIMAL", "no room for a node more"
-        assert inputs["nodeRepairConfig"] == {"enabled": True}
+        assert inputs["nodeRepairConfig"]["enabled"] is True
         assert "instanceTypes" not in inputs, "the template says it; both are refused"
         template = named(prod, TEMPLATE, "h100-template").inputs
         assert "instanceMarketOptions" not in template
@@ -735,21 +735,40 @@ class TestNodePools:
         edit = {"repair_at_once": 1, "repair_overrides": [reboot]}
         changed = variant(tmp_path, lambda cluster: cluster["pools"][0].update(edit))
         group = named(changed, POOL, "h100-nodes")
-        assert group.inputs["nodeRepairConfig"] == {
-            "enabled": True,
-            "maxParallelNodesRepairedCount": 1,
-            "nodeRepairConfigOverrides": [
-                {
-                    "nodeMonitoringCondition": "AcceleratedHardwareReady",
-                    "nodeUnhealthyReason": "NvidiaXID64Error",
-                    "repairAction": "Reboot",
-                    "minRepairWaitTimeMins": 15,
-                }
-            ],
+        repair = group.inputs["nodeRepairConfig"]
+        assert repair["enabled"] is True
+        assert repair["maxParallelNodesRepairedCount"] == 1
+        assert repair["nodeRepairConfigOverrides"][-1] == {
+            "nodeMonitoringCondition": "AcceleratedHardwareReady",
+            "nodeUnhealthyReason": "NvidiaXID64Error",
+            "repairAction": "Reboot",
+            "minRepairWaitTimeMins": 15,
         }
         ids = {f"{r.name}-id": IDS[r.type] for r in changed.resources.values() if r.type in IDS}
         for call in calls(POOL, group.inputs, ids):
             assert not problems(call)
+
+    def test_no_node_goes_for_what_the_agent_never_takes_back(
+        self, prod: Recording, tmp_path: Path
+    ) -> None:
+        """EKS replaces a node for `NetworkingReady` after half an hour (user guide, node-repair).
+
+        The agent says so after one failed call of the CNI's, and keeps it (its issue 215).
+        """
+        for group in prod.of_type(POOL):
+            rows = group.inputs["nodeRepairConfig"]["nodeRepairConfigOverrides"]
+            done = {row["nodeUnhealthyReason"]: row["repairAction"] for row in rows}
+            assert done == {"IPAMDNotReady": "NoAction", "DCGMError": "NoAction"}, group.name
+        own = {
+            "condition": "NetworkingReady",
+            "reason": "IPAMDNotReady",
+            "action": "Replace",
+            "wait_minutes": 60,
+        }
+        changed = variant(tmp_path, lambda c: c["pools"][0].update(repair_overrides=[own]))
+        repair = named(changed, POOL, "h100-nodes").inputs["nodeRepairConfig"]
+        actions = [row["repairAction"] for row in repair["nodeRepairConfigOverrides"]]
+        assert actions == ["Replace", "NoAction"]
 
     def test_an_update_has_the_time_that_its_rounds_take(
         self, prod: Recording, modest: Recording
