@@ -95,6 +95,7 @@ def doubts(cluster: AwsCluster, now: datetime) -> Iterator[Problem]:
     yield from _lustre_offered(cluster)
     yield from _lustre_metadata(cluster)
     yield from _part_of_an_ultraserver(cluster)
+    yield from _host_engines(cluster)
     yield from _services(cluster)
     yield from _graces(cluster)
     if (region := cluster.platform.region) not in aws.REGIONS:
@@ -258,6 +259,26 @@ def _graces(cluster: AwsCluster) -> Iterator[Problem]:
                 f"{seconds}: where EC2 ends a node that nobody drained, EKS' image gives pods "
                 f"{aws.SHUTDOWN_SECONDS}, and none on 1.33; what needs longer to save is lost",
             )
+
+
+def _host_engines(cluster: AwsCluster) -> Iterator[Problem]:
+    """Yield a second host engine of DCGM beside that of EKS' node monitoring agent.
+
+    The agent's cannot be left out (eks-node-monitoring-agent v1.6.7, dcgm-daemonset.yaml; its pull
+    request 205, for one that is there already, came later), and runs on amd64 alone. NVIDIA
+    supports one on a node (DCGM, issue 108); with two, users' nodes were called broken
+    (containers-roadmap, issue 2763).
+    """
+    operator = cluster.gpu_operator
+    watched = any(MACHINES[pool.instance_type].architecture == "amd64" for pool in cluster.pools)
+    if operator is not None and operator.dcgm_exporter and watched:
+        yield (
+            "gpu_operator.dcgm_exporter",
+            "true, so that a node has a second host engine of DCGM beside that of EKS' node "
+            "monitoring agent: NVIDIA supports one, two may block each other in the driver, and "
+            "the agent may call the node broken, which EKS then replaces; write false unless "
+            "you need its metrics: Xids are conditions of the node anyway",
+        )
 
 
 def _services(cluster: AwsCluster) -> Iterator[Problem]:

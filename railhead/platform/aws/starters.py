@@ -116,7 +116,7 @@ def _section(answers: Answers) -> Section:
                 "root_volume_gib": 500,
             }
         ],
-        "gpu_operator": {"driver": "host", "toolkit": "host"},
+        "gpu_operator": {"driver": "host", "toolkit": "host", "dcgm_exporter": False},
         "fabric": {"kind": "efa", "mode": "efa"},
         **training("gpu", answers, _IMAGE, "lustre", "4800Gi"),
         "ready_timeout_seconds": 1800,

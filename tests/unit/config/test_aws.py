@@ -846,18 +846,33 @@ def test_fewer_metadata_iops_than_a_size_brings_are_doubted() -> None:
         assert doubted(grown) == []
 
 
-@pytest.mark.parametrize(("nodes", "left"), [(7, 2), (9, 0), (10, 8), (17, 1), (18, 0)])
-def test_part_of_an_ultraserver_is_doubted(nodes: int, left: int) -> None:
-    """EC2 starts fewer machines of a block than it has; 17 is a block with a bad host."""
-
+def ultraserver(nodes: int) -> dict[str, Any]:
     raw = copy.deepcopy(stack(BLOCK))
     raw["pools"][0].update(instance_type="p6e-gb200.36xlarge", nodes=nodes)
     for runtime in raw["runtimes"]:
         runtime.update(cpu="100", memory="600Gi")
-    cluster = parse(raw, where="x")
+    return raw
+
+
+@pytest.mark.parametrize(("nodes", "left"), [(7, 2), (9, 0), (10, 8), (17, 1), (18, 0)])
+def test_part_of_an_ultraserver_is_doubted(nodes: int, left: int) -> None:
+    """EC2 starts fewer machines of a block than it has; 17 is a block with a bad host."""
+    cluster = parse(ultraserver(nodes), where="x")
     assert isinstance(cluster, AwsCluster)
     texts = [text for path, text in doubts(cluster, NOW) if path == "pools[0].nodes"]
     assert [f": {left} stay out of the pool" in text for text in texts] == [True] * bool(left)
+
+
+def test_second_host_engine_of_dcgm_is_doubted() -> None:
+    """NVIDIA/DCGM #108: one on a node; the agent's chart has none on arm64 (v1.6.7)."""
+    exporter = put("gpu_operator", "dcgm_exporter", value=True)
+    (doubt,) = doubted(exporter)
+    assert doubt.startswith("gpu_operator.dcgm_exporter: true, so that a node has a second host")
+    raw = ultraserver(9)
+    exporter(raw)
+    cluster = parse(raw, where="x")
+    assert isinstance(cluster, AwsCluster)
+    assert [text for path, text in doubts(cluster, NOW) if path.startswith("gpu_operator")] == []
 
 
 def test_lustre_may_be_in_a_local_zone_that_has_it() -> None:
