@@ -183,9 +183,8 @@ class EksCluster(pulumi.ComponentResource):
             "pulumi.Output[str]", self.cluster.vpc_config.cluster_security_group_id
         )
         reach = [] if public else self._reach(name, args.endpoint.from_cidrs)
-        self.access = [*reach, *self._entries(name, args)]
-        if args.oidc is not None:
-            self._people(name, args.oidc)
+        people = [] if args.oidc is None else [self._people(name, args.oidc)]
+        self.access = [*reach, *self._entries(name, args), *people]
         self.kubeconfig = pulumi.Output.secret(
             pulumi.Output.json_dumps(
                 pulumi.Output.all(
@@ -271,9 +270,9 @@ class EksCluster(pulumi.ComponentResource):
             )
         return made
 
-    def _people(self, name: str, oidc: OidcProvider) -> None:
+    def _people(self, name: str, oidc: OidcProvider) -> pulumi.Resource:
         """Let in the provider's people, with the groups that their tokens say and no others."""
-        eks.IdentityProviderConfig(
+        return eks.IdentityProviderConfig(
             f"{name}-people",
             cluster_name=self.cluster.name,
             oidc={

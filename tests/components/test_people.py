@@ -9,6 +9,7 @@ import pytest
 
 from railhead import config
 from railhead.base.errors import InputError
+from tests.components.order import assert_first
 from tests.components.recording import run_stack, stack_cluster
 
 pytestmark = pytest.mark.slow
@@ -33,6 +34,14 @@ def test_eks_has_the_identity_provider(tmp_path: Path) -> None:
         "usernameClaim": "sub",
         "usernamePrefix": "oidc:",
     }
+
+
+def test_people_of_a_provider_get_in_until_their_jobs_are_gone(tmp_path: Path) -> None:
+    """A running job ends `destroy` in its first turn (docs/editing.md); they are to end it."""
+    recording = run_stack("aws-p5-prod", tmp_path, cluster=aws())
+    providers = recording.of_type("aws:eks/identityProviderConfig:IdentityProviderConfig")
+    (claim, *_) = recording.kind("PersistentVolumeClaim")
+    assert_first(recording, providers, claim)
 
 
 LEADS, BOTH = (f"arn:aws:iam::123456789012:role/{name}" for name in ("leads", "ml-researchers"))
