@@ -12,11 +12,13 @@ from railhead.contract import ClusterContract, MadeWith
 # What a pool on AWS says that pins no image, and how what it says of a capacity block begins.
 _NEWEST = "the newest"
 _BLOCK = "capacity-block "
+# What a cluster on EKS says of its Kubernetes.
+_MINOR = "Kubernetes minor"
 
 
 def recreated(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
     """Yield all of it; if the cluster itself goes, nothing else."""
-    whole = (*_cluster(before, after), *_moved(before, after))
+    whole = (*_cluster(before, after), *_moved(before, after), *_leapt(before, after))
     yield from whole or (*_nodes(before, after), *_storage(before, after))
 
 
@@ -67,6 +69,24 @@ def _moved(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
             tells=f"cannot go from {', '.join(moves)} in place: all that the stack made would be "
             "deleted and recreated",
             way="leave these as they were; another cluster is another stack's file",
+        )
+
+
+def _leapt(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
+    """Yield a Kubernetes that is more than one minor newer.
+
+    EKS refuses it (terraform-aws-eks, issue 2607) once `up` is under way, and the state takes it
+    for done (terraform-provider-aws, issue 35575).
+    """
+    was, now = (contract.made.cluster.grows.get(_MINOR) for contract in (before, after))
+    if was is not None and now is not None and now > was + 1:
+        yield Edit(
+            kind="cluster",
+            name=before.cluster,
+            loses=(),
+            tells=f"cannot go from Kubernetes 1.{was} to 1.{now} at once: EKS takes one minor at a "
+            "time",
+            way=f"write 1.{was + 1}, run `pulumi up`, and then write the next",
         )
 
 

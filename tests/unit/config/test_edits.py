@@ -459,6 +459,17 @@ def test_replacements_below_kubernetes_are_stopped(name: str) -> None:
         after(old, new, *entries)
 
 
+def test_kubernetes_goes_one_minor_at_a_time_on_eks() -> None:
+    """EKS: `Unsupported Kubernetes minor version update` (terraform-aws-eks, issue 2607)."""
+    old, new = (shipped("aws-p5en-block", platform(kubernetes=f"1.{n}")) for n in (33, 35))
+    with pytest.raises(RefusedError, match=r"from Kubernetes 1\.33 to 1\.35 at once") as stopped:
+        after(old, new)
+    assert "write 1.34, run `pulumi up`" in str(stopped.value)
+    between = shipped("aws-p5en-block", platform(kubernetes="1.34"))
+    for was, now in ((old, between), (between, new)):
+        after(was, now, H200)
+
+
 def volcano(raw: dict[str, Any]) -> None:
     raw["queueing"] = {"scheduler": "volcano"}
 
