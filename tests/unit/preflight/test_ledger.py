@@ -341,7 +341,7 @@ def test_rights_hold_what_calls_ask_beside_their_own() -> None:
 
 
 def test_rights_hold_what_edits_call() -> None:
-    """A tag that goes, another group of researchers, a zone that is appended."""
+    """A tag that goes, another group of researchers, a zone that is appended, another NAT."""
     for part, rights in data("aws.rights").items():
         for right in rights:
             service, _, call = right.partition(":")
@@ -350,9 +350,12 @@ def test_rights_hold_what_edits_call() -> None:
                 assert f"{service}:{takes or f'Un{call[0].lower()}{call[1:]}'}" in rights, part
     prod = config.load(REPO / "stacks/Pulumi.aws-p5-prod.yaml")
     assert isinstance(prod, AwsCluster)
-    # terraform-provider-aws: access_entry.go, vpc_endpoint.go, transitgateway_vpc_attachment.go.
+    # terraform-provider-aws: access_entry.go, vpc_endpoint.go, transitgateway_vpc_attachment.go,
+    # vpc_route.go; pull_through_cache_rule.go, for another secret.
+    assert "ecr:UpdatePullThroughCacheRule" in data("aws.rights")["image-caches"]
     assert {
         "eks:UpdateAccessEntry",
+        "ec2:ReplaceRoute",
         "ec2:ModifyVpcEndpoint",
         "ec2:ModifyTransitGatewayVpcAttachment",
     } <= set(aws.rights(prod))
