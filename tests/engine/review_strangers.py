@@ -220,6 +220,7 @@ FIRST_BAD_CODE = (
             '"dcgmExporter": {\n            "enabled": config.dcgm_exporter',
             '"dcgmExporter": {\n            "enabled": False',
         ),
+        of=ROCE,
     ),
     code(
         "shared GPUs",
