@@ -797,7 +797,7 @@ SECOND_GOOD = (
         "an unused import gone",
         GOOD,
         "",
-        "components/aws/job_access.py",
+        "railhead/platform/aws/rights.py",
         ("# A large object goes up in parts, and what was begun is taken back.\n", ""),
     ),
     added("a queue for alarms", GOOD, "", """aws.sqs.Queue("alarms", name="gpu-alarms")"""),
