@@ -175,9 +175,7 @@ def never_all_at_once(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         (never_all_at_once, "never_whole", "kubectl describe"),
     ],
 )
-def test_a_fault_in_the_record_fails(
-    facts: Facts, edit: Edit, says: str, remedy: str
-) -> None:
+def test_a_fault_in_the_record_fails(facts: Facts, edit: Edit, says: str, remedy: str) -> None:
     result = CHECK.judge(competition(edit(tape())), facts)
     assert result.verdict is Verdict.FAILED
     assert says in result.summary
