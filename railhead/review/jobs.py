@@ -133,6 +133,20 @@ def programs(source: Sources) -> Iterator[Finding]:
                 yield _finding("job-program", source, subject, name, less_often[0], row)
 
 
+def unmarked(source: Sources) -> Iterator[Finding]:
+    """Yield programs of Pulumi that take the mark off a secret, also one that is not known yet."""
+    for name in source.changed:
+        if not name.endswith(".py") or name.startswith(_ASIDE):
+            continue
+        was, now = (_calls(source.text(name, head=head)) for head in (False, True))
+        if now["unsecret"] > was["unsecret"]:
+            what = "takes the mark off a secret: where it goes from there, such as into an output, "
+            what += "it lies in plain text in the stack's state"
+            row: tuple[Level, Loss, str] = ("ask", "rights", what)
+            finding = _finding("unsecret", source, f"{name}: unsecret()", name, "unsecret", row)
+            yield finding.model_copy(update={"who": "nobody, until someone reads it"})
+
+
 def _calls(text: str | None) -> Counter[str]:
     """Return how often a program calls each function or method by its last name."""
     results: Counter[str] = Counter()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from railhead.review.compare import Change
@@ -38,6 +39,21 @@ def of_stack(source: Sources, file: str, words: Sequence[str]) -> tuple[Place | 
 
     best = max(hunks, key=score)
     return Place(file=file, line=best.line), best
+
+
+def of_output(source: Sources, name: str) -> Place | None:
+    """Return the changed line of a program that names most of an output's words."""
+    words = [word for word in re.split(r"\W+|_", name) if word]
+    places = [
+        (sum(word in "\n".join((*hunk.before, *hunk.after)) for word in words), file, hunk.line)
+        for file in source.changed
+        if file.endswith(".py")
+        for hunk in source.hunks(file)
+    ]
+    if not places:
+        return None
+    score, file, line = max(places, key=lambda row: row[0])
+    return Place(file=file, line=line) if score else Guess(file=file, line=line)
 
 
 def of_change(source: Sources, file: str, change: Change) -> tuple[Place | None, Hunk | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +19,9 @@ from railhead.lab.planning import Violation, priced
 from railhead.model.removals import RemovalConfig
 from railhead.review import place
 from railhead.review.compare import Change, Planned, compare, resources
-from railhead.review.jobs import jobs, programs
+from railhead.review.jobs import jobs, programs, unmarked
 from railhead.review.judge import judged
-from railhead.review.judged import few
+from railhead.review.judged import Judged, few
 from railhead.review.judges import differs, judges
 from railhead.review.machines import machines
 from railhead.review.model import (
@@ -36,6 +36,7 @@ from railhead.review.model import (
     ordered,
     verdict,
 )
+from railhead.review.outputs import outputs
 from railhead.review.reasons import reasoned
 from railhead.review.settings import settings
 from railhead.review.side import Side, sides, violations
@@ -66,7 +67,7 @@ _WHO: dict[str, str] = {
 
 _OF_TEXTS = (
     *(secrets, requirements, hashes, projects, pipelines, scripts, workflows, machines),
-    *(jobs, programs),
+    *(jobs, programs, unmarked),
 )
 
 
@@ -295,6 +296,7 @@ def _stack(
         if before and before.plan and before.plan.states:
             old = _resources(before, source.base)
             changes = compare(old, new)
+            findings += build.outputs(outputs(before.plan, after.plan))
             # What follows from the file is judged apart from what follows from code.
             if middle := _resources(head.by_base, source.base):
                 findings += build.changes(compare(old, middle), middle, named, code=False)
@@ -532,6 +534,21 @@ class _Builder:
                     place=where or Place(file=self.file, line=1),
                     suggestion=place.restored(hunk) if result.level == "refuse" else "",
                 )
+
+    def outputs(self, rows: Iterable[tuple[str, Judged]]) -> Iterator[Finding]:
+        """Yield what is said of the stack's outputs, at the change of a program that has it."""
+        for name, result in rows:
+            where = place.of_output(self.source, name)
+            yield Finding(
+                rule="output",
+                level=result.level,
+                loss=result.loss,
+                subject=f"output {name}",
+                what=result.what,
+                who=result.who,
+                stack=self.stack,
+                place=where or Place(file=self.file, line=1),
+            )
 
     def violations(
         self, violations: Sequence[Violation], after: Mapping[str, Planned]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import operator
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from railhead.review.judged import quoted
 from railhead.review.judges import differs
@@ -13,6 +14,12 @@ from railhead.review.model import Finding, Place
 from railhead.review.reading import nodes
 from railhead.review.sources import Hunk, Sources
 
+_SUMS: Mapping[type[ast.operator], Callable[..., float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+}
+_LARGE = 10**12
 _ASIDE = ("tests/", "docs/", "examples/", "benchmarks/")
 
 
@@ -88,13 +95,27 @@ def _words(text: str) -> set[str]:
     waits = [node for node in every if isinstance(node, ast.Call) and _is_wait(node)]
     aside = {id(part) for node in waits for part in ast.walk(node)}
     aside |= {id(node.value) for node in every if isinstance(node, ast.Expr)}
-    values = {
+    made = ((n, _computed(n)) for n in every if isinstance(n, ast.BinOp))
+    sums = {node: value for node, value in made if value is not None}
+    aside |= {id(part) for node in sums for part in ast.walk(node) if part is not node}
+    values = {repr(value) for node, value in sums.items() if id(node) not in aside} | {
         repr(node.value)
         for node in every
         if isinstance(node, ast.Constant) and id(node) not in aside and not _is_prose(node.value)
     }
     options = {str(n.arg) for n in every if isinstance(n, ast.keyword) and id(n) not in aside}
     return values | options | {node.attr for node in every if isinstance(node, ast.Attribute)}
+
+
+def _computed(node: ast.AST, depth: int = 5) -> float | None:
+    """Return what a few numbers make together, as ``24 * 60 * 60`` does; None for another value."""
+    if isinstance(node, ast.Constant):
+        small = type(node.value) in (int, float) and abs(node.value) < _LARGE
+        return node.value if small else None
+    if not isinstance(node, ast.BinOp) or type(node.op) not in _SUMS or not depth:
+        return None
+    left, right = (_computed(side, depth - 1) for side in (node.left, node.right))
+    return None if left is None or right is None else _SUMS[type(node.op)](left, right)
 
 
 def _is_wait(node: ast.Call) -> bool:

@@ -201,6 +201,36 @@ STACKS = (
 
 CODE = (
     code(
+        "kubeconfig in plain text",
+        BAD,
+        "output kubeconfig** is no secret any more",
+        "railhead/program.py",
+        ("pulumi.Output.secret(built.kubeconfig)", "pulumi.Output.unsecret(built.kubeconfig)"),
+    ),
+    code(
+        "kubeconfig is no output",
+        BAD + WARNED,
+        "output kubeconfig** is no output any more",
+        "railhead/program.py",
+        ("    if built.kubeconfig is not None:\n", "    if built.kubeconfig is None:\n"),
+    ),
+    code(
+        "seconds of a day by their name",
+        GOOD,
+        "nothing is lost",
+        "railhead/resolve/restarts.py",
+        ("finished_days * 86400", "finished_days * _DAY"),
+        ("_UNREACHABLE = (", "_DAY = 24 * 60 * 60\n_UNREACHABLE = ("),
+    ),
+    added(
+        "kubeconfig by another name, in plain text",
+        BAD + WARNED,
+        "takes the mark off a secret",
+        "from railhead.contract import KUBECONFIG_OUTPUT\n"
+        "made = pulumi.runtime.stack.get_root_resource()\n"
+        'pulumi.export("ci", pulumi.Output.unsecret(made.outputs[KUBECONFIG_OUTPUT]))',
+    ),
+    code(
         "EFA egress gone",
         BAD,
         "SecurityGroupEgressRule",

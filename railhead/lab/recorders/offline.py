@@ -124,6 +124,8 @@ class Monitor:
         from google.protobuf import empty_pb2
 
         self.shown[request.urn].properties.CopyFrom(request.outputs)
+        if (row := self.states[request.urn])["type"] == _STACK:
+            row["outputs"] = self._plain(self.properties.decode(request.outputs))
         return empty_pb2.Empty()
 
     def GetDeploymentInfo(self, request: Any) -> Any:

@@ -339,11 +339,17 @@ def test_new_name_of_a_method_or_option_is_no_change(repository: Path) -> None:
 def test_code_of_which_no_plan_shows_anything_is_asked_about(repository: Path) -> None:
     source = laid(repository)
     name, text = "components/a.py", '"""A."""\n\nasked = make(wait=0, after=args.ready)\n'
+    day = "made = make(ttl=86400)\n"
     for before, after, asked in (
         (text, text.replace("0", "3600"), True),
         (text, text.replace(", after=args.ready", ""), True),
         (text, text.replace("asked", "needed").replace("A.", "B."), False),
         (text, f"{text}more = make(wait=5)\n", False),
+        (day, f"DAY = 24 * 60 * 60\n{day.replace('86400', 'DAY')}", False),
+        (day.replace("86400", "24 * 60 * 60"), day, False),
+        (day, day.replace("86400", "24 * 60"), True),
+        (day.replace("86400", "24 * 60 * 60"), day.replace("86400", "24 * 60"), True),
+        (day, day.replace("86400", "9" + " * 10" * 5000), True),
         ('fail("no such pool")\n', 'fail("no pool of that name")\n', False),
         ('a = CustomTimeouts(create="2h")\n', 'a = CustomTimeouts(create="3h")\n', False),
         (None, text, False),
