@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -22,6 +22,8 @@ _TRAINS = frozenset(
     """accelerate deepspeed horovod jax lightning megatron mpi4py paddle pytorch_lightning ray
     tensorflow torch transformers""".split()
 )
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_SAVES = ("save", "save_checkpoint", "save_state", "report")
 # Methods and functions of frameworks' checkpoints, and what is lost without them.
 _CALLS: tuple[tuple[tuple[str, ...], str], ...] = (
     (
@@ -37,7 +39,7 @@ _CALLS: tuple[tuple[tuple[str, ...], str], ...] = (
         "a run that starts again loads less of its checkpoint, or begins at step 0",
     ),
     (
-        ("save", "save_checkpoint", "save_state", "report"),
+        _SAVES,
         "less is saved: a run that starts again has lost more steps",
     ),
     (("set_epoch",), "each epoch has its data in the same order"),
@@ -117,10 +119,16 @@ def _losses(path: str, was: Any, now: Any) -> Iterator[tuple[Level, Loss, str]]:
 
 
 def programs(source: Sources) -> Iterator[Finding]:
-    """Yield programs that train and no longer do what keeps a run's work."""
-    code = [n for n in source.changed if n.endswith(".py") and not n.startswith(_ASIDE)]
+    """Yield programs that train and no longer do what keeps a run's work.
+
+    Functions of a changed program may be in another file of its folder, which stays as it was.
+    """
+    changed = [n for n in source.changed if n.endswith(".py") and not n.startswith(_ASIDE)]
+    code = list(dict.fromkeys([*changed, *(b for name in changed for b in _beside(source, name))]))
     was, now = ({name: source.text(name, head=head) for name in code} for head in (False, True))
-    old, new = ({name: _calls(text) for name, text in of.items()} for of in (was, now))
+    idle = _said(was.values()) - _said(now.values())
+    old = {name: _calls(text) for name, text in was.items()}
+    new = {name: _calls(text) - _of_idle(text, idle) for name, text in now.items()}
     before, after = (sum(of.values(), Counter[str]()) for of in (old, new))
     for name in code:
         if not now[name] or not _TRAINS & set(_imported(was[name])):
@@ -130,7 +138,43 @@ def programs(source: Sources) -> Iterator[Finding]:
             if less_often := [n for n in names if gone[n] and after[n] < before[n]]:
                 row: tuple[Level, Loss, str] = ("ask", "data", what)
                 subject = f"{name}: {few(less_often, 3)}()"
-                yield _finding("job-program", source, subject, name, less_often[0], row)
+                at = name if name in changed else changed[0]
+                yield _finding("job-program", source, subject, at, less_often[0], row)
+
+
+def _beside(source: Sources, name: str) -> Iterator[str]:
+    """Yield the programs in a file's folder, by their paths."""
+    for path in sorted((source.root / name).parent.glob("*.py")):
+        yield str(path.relative_to(source.root))
+
+
+def _said(texts: Iterable[str | None]) -> set[str]:
+    """Return the names that programs say outside of the functions that they define so."""
+    said: set[str] = set()
+    for text in texts:
+        every = list(nodes(text))
+        inside = {
+            (id(part), function.name)
+            for function in every
+            if isinstance(function, _FUNCTIONS)
+            for part in ast.walk(function)
+        }
+        for node in every:
+            name = str(getattr(node, "attr", getattr(node, "id", "")))
+            if name and (id(node), name) not in inside:
+                said.add(name)
+    return said
+
+
+def _of_idle(text: str | None, idle: Collection[str]) -> Counter[str]:
+    """Return the calls in functions that nothing calls any more; with a save, of saves alone."""
+    results: Counter[str] = Counter()
+    for node in nodes(text):
+        if isinstance(node, _FUNCTIONS) and node.name in idle:
+            calls = _counted(ast.walk(node))
+            saves = {name: calls[name] for name in _SAVES if calls[name]}
+            results += Counter(saves) if saves else calls
+    return results
 
 
 def unmarked(source: Sources) -> Iterator[Finding]:
@@ -149,8 +193,12 @@ def unmarked(source: Sources) -> Iterator[Finding]:
 
 def _calls(text: str | None) -> Counter[str]:
     """Return how often a program calls each function or method by its last name."""
+    return _counted(nodes(text))
+
+
+def _counted(every: Iterable[ast.AST]) -> Counter[str]:
     results: Counter[str] = Counter()
-    for node in nodes(text):
+    for node in every:
         if not isinstance(node, ast.Call):
             continue
         name = getattr(node.func, "attr", getattr(node.func, "id", ""))

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from railhead.review.jobs import jobs, programs
-from tests.unit.review.pulled import laid, write
+from tests.unit.review.pulled import git_in, laid, write
 
 JOB = {"name": "llm", "nodes": 2, "command": ["train.py"], "image": "a.example/t:1"}
 SAVES = """import os
@@ -72,6 +72,34 @@ def test_program_that_keeps_less_of_a_run_is_told(
     texts = [row.what for row in programs(source)]
     assert len(texts) == bool(sentence)
     assert all(sentence in text for text in texts)
+
+
+LOOP = "from keeping import resume, save\n\nfor step in range(9):\n    save('a', step)\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("    save('a', step)\n", "    print(step)\n", "less is saved"),
+        ("save", "keep", ""),
+        ("range(9)", "range(10)", ""),
+        ("    save('a', step)\n", "    import torch\n    torch.save(step, 'a')\n", ""),
+    ],
+)
+def test_save_of_another_file_that_nothing_calls_is_told(
+    repository: Path, old: str, new: str, sentence: str
+) -> None:
+    (repository / "run").mkdir()
+    (repository / "run/keeping.py").write_text(SAVES)
+    (repository / "run/train.py").write_text(LOOP)
+    git_in(repository, "add", ".")
+    git_in(repository, "commit", "-q", "-m", "run")
+    (repository / "run/train.py").write_text(LOOP.replace(old, new))
+    if new == "keep":
+        (repository / "run/keeping.py").write_text(SAVES.replace("def save", "def keep"))
+    rows = list(programs(laid(repository)))
+    assert [sentence in row.what for row in rows] == [True] * bool(sentence)
+    assert all(row.place and row.place.file == "run/train.py" for row in rows)
 
 
 def test_code_that_trains_nothing_or_moves_a_call_is_no_alarm(repository: Path) -> None:
