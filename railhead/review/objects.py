@@ -308,6 +308,23 @@ def pods(change: Change, *, code: bool) -> Iterator[Judged]:
         yield Judged(level, "jobs", f"has {now.get('replicas')} replicas, not {was['replicas']}")
     if change.stays and code and was.get("updateStrategy") != now.get("updateStrategy"):
         yield Judged("ask", "jobs", "is rolled out otherwise")
+    if code and change.stays:
+        yield from _deleted_sooner(change)
+
+
+_ENDED = "ttlSecondsAfterFinished"
+
+
+def _deleted_sooner(change: Change) -> Iterator[Judged]:
+    """Yield a shorter time for which an ended job's pods stay."""
+    for path, was, now in parts("spec", change.was.get("spec"), change.now.get("spec")):
+        if not path.endswith(_ENDED) or not isinstance(now, int | float):
+            continue
+        if not isinstance(was, int | float) or now < was:
+            kept = f"for {was / 3600:g} hours" if isinstance(was, int | float) else "for good"
+            text = f"keeps an ended job's pods and logs for {now / 3600:g} hours, not {kept}"
+            yield Judged("ask", "jobs", text, "who looks for why a job ended")
+            return
 
 
 def _pods(value: Any, path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -707,7 +724,7 @@ _PODS = (
     rf"{_OF_CONTAINERS}|\.initContainers(\[[^]]*\])?$"
     r"|\.(tolerations|imagePullSecrets|nodeSelector|affinity"
     r"|topologySpreadConstraints|schedulerName|priorityClassName|serviceAccountName"
-    r"|runtimeClassName|hostNetwork|terminationGracePeriodSeconds)\b|\.sizeLimit$|\.claimName$"
+    r"|runtimeClassName|hostNetwork|terminationGracePeriodSeconds)\b|ttlSecondsAfterFinished$|\.sizeLimit$|\.claimName$"
     r"|^spec\.(replicas|updateStrategy)\b|\.spec\.securityContext"
 )
 _GUARDS = (

@@ -110,8 +110,10 @@ def _words(text: str) -> set[str]:
 def _computed(node: ast.AST, depth: int = 5) -> float | None:
     """Return what a few numbers make together, as ``24 * 60 * 60`` does; None for another value."""
     if isinstance(node, ast.Constant):
-        small = type(node.value) in (int, float) and abs(node.value) < _LARGE
-        return node.value if small else None
+        value = node.value
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        return value if abs(value) < _LARGE else None
     if not isinstance(node, ast.BinOp) or type(node.op) not in _SUMS or not depth:
         return None
     left, right = (_computed(side, depth - 1) for side in (node.left, node.right))

@@ -215,6 +215,14 @@ CODE = (
         ("    if built.kubeconfig is not None:\n", "    if built.kubeconfig is None:\n"),
     ),
     code(
+        "ended jobs' pods go after hours",
+        WARNED,
+        "keeps an ended job's pods and logs for 7 hours, not for 168 hours",
+        "railhead/resolve/restarts.py",
+        ("finished_days * 86400", "finished_days * 3600"),
+        of=ROCE,
+    ),
+    code(
         "seconds of a day by their name",
         GOOD,
         "nothing is lost",

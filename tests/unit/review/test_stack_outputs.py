@@ -18,7 +18,9 @@ HUB = {"hub": {"url": "https://hub.example.com", "token": SECRET}}
 
 
 def _plan(of: dict[str, Any] | None) -> Plan:
-    stack = {"type": "pulumi:pulumi:Stack"} | ({} if of is None else {"outputs": of})
+    stack: dict[str, Any] = {"type": "pulumi:pulumi:Stack"} | (
+        {} if of is None else {"outputs": of}
+    )
     component = {"type": "acme:index:Hub", "outputs": {"token": SECRET}}
     states = {"stack": stack, "hub": component}
     return Plan(stack="a", resources=(), violations=(), judged=False, seconds=1.0, states=states)
