@@ -150,7 +150,7 @@ def _beside(source: Sources, name: str) -> Iterator[str]:
 
 def _said(texts: Iterable[str | None]) -> set[str]:
     """Return the names that programs say outside of the functions that they define so."""
-    said: set[str] = set()
+    names: set[str] = set()
     for text in texts:
         every = list(nodes(text))
         inside = {
@@ -162,8 +162,8 @@ def _said(texts: Iterable[str | None]) -> set[str]:
         for node in every:
             name = str(getattr(node, "attr", getattr(node, "id", "")))
             if name and (id(node), name) not in inside:
-                said.add(name)
-    return said
+                names.add(name)
+    return names
 
 
 def _of_idle(text: str | None, idle: Collection[str]) -> Counter[str]:
