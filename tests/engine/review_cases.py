@@ -726,8 +726,8 @@ THIRD = (
     ),
     code(
         "access points of fewer",
-        GOOD,
-        "holds under more conditions",
+        WARNED,
+        "a statement of rights differs",
         _FILES,
         (
             _DELETES + _WHEN,

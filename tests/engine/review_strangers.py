@@ -411,7 +411,11 @@ FIRST_GOOD = (
     ),
     stack("larger Lustre on GKE", GOOD, "", ("capacity_gib: 36000", "capacity_gib: 54000"), of=GKE),
     stack(
-        "more time to save on GKE", GOOD, "", ("grace_seconds: 120", "grace_seconds: 300"), of=GKE
+        "more time to save on GKE",
+        WARNED,
+        "its pods change",
+        ("grace_seconds: 120", "grace_seconds: 300"),
+        of=GKE,
     ),
     stack("research borrows more", _FINE, "", ("borrow: 8", "borrow: 10"), of=ROCE),
     stack(
@@ -519,8 +523,8 @@ FIRST_GOOD = (
     ),
     added(
         "Grafana, pinned",
-        GOOD,
-        "",
+        WARNED,
+        "installs grafana",
         """k8s.helm.v3.Release("grafana", name="grafana", chart="grafana",
     namespace="monitoring", version="8.5.1", create_namespace=True,
     repository_opts={"repo": "https://grafana.github.io/helm-charts"},
@@ -535,8 +539,8 @@ FIRST_GOOD = (
     ),
     added(
         "a disruption budget",
-        GOOD,
-        "",
+        WARNED,
+        "no rule knows what a PodDisruptionBudget does",
         """k8s.policy.v1.PodDisruptionBudget("kueue",
     metadata={"name": "kueue", "namespace": "kueue-system"},
     spec={"minAvailable": 1, "selector": {"matchLabels": {"app": "kueue"}}})""",
@@ -557,8 +561,8 @@ FIRST_GOOD = (
     ),
     added(
         "a quota for tools",
-        GOOD,
-        "",
+        WARNED,
+        "allows at most 50 pods",
         """k8s.core.v1.ResourceQuota("tools",
     metadata={"name": "tools", "namespace": "tools"}, spec={"hard": {"pods": "50"}})""",
     ),
@@ -765,9 +769,21 @@ SECOND_GOOD = (
         ),
         of=BLOCK,
     ),
-    stack("more shared memory", GOOD, "", ("shared_memory: 256Gi", "shared_memory: 512Gi"), of=IB),
+    stack(
+        "more shared memory",
+        WARNED,
+        "its pods change",
+        ("shared_memory: 256Gi", "shared_memory: 512Gi"),
+        of=IB,
+    ),
     stack("a larger claim on InfiniBand", GOOD, "", ("size: 200Ti", "size: 300Ti"), of=IB),
-    stack("a longer save on RoCE", GOOD, "", ("grace_seconds: 120", "grace_seconds: 240"), of=ROCE),
+    stack(
+        "a longer save on RoCE",
+        WARNED,
+        "its pods change",
+        ("grace_seconds: 120", "grace_seconds: 240"),
+        of=ROCE,
+    ),
     stack(
         "research weighs as much",
         _FINE,
