@@ -125,7 +125,10 @@ def programs(source: Sources) -> Iterator[Finding]:
     """
     changed = [n for n in source.changed if n.endswith(".py") and not n.startswith(_ASIDE)]
     code = list(dict.fromkeys([*changed, *(b for name in changed for b in _beside(source, name))]))
-    was, now = ({name: source.text(name, head=head) for name in code} for head in (False, True))
+    was = {name: source.text(name, head=False) for name in code}
+    if not any(_TRAINS & set(_imported(text)) for text in was.values()):
+        return
+    now = {name: source.text(name, head=True) for name in code}
     idle = _said(was.values()) - _said(now.values())
     old = {name: _calls(text) for name, text in was.items()}
     new = {name: _calls(text) - _of_idle(text, idle) for name, text in now.items()}
@@ -177,7 +180,7 @@ def _of_idle(text: str | None, idle: Collection[str]) -> Counter[str]:
     return results
 
 
-def unmarked(source: Sources) -> Iterator[Finding]:
+def unsecrets(source: Sources) -> Iterator[Finding]:
     """Yield programs of Pulumi that take the mark off a secret, also one that is not known yet."""
     for name in source.changed:
         if not name.endswith(".py") or name.startswith(_ASIDE):

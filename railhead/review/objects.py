@@ -724,7 +724,8 @@ _PODS = (
     rf"{_OF_CONTAINERS}|\.initContainers(\[[^]]*\])?$"
     r"|\.(tolerations|imagePullSecrets|nodeSelector|affinity"
     r"|topologySpreadConstraints|schedulerName|priorityClassName|serviceAccountName"
-    r"|runtimeClassName|hostNetwork|terminationGracePeriodSeconds)\b|ttlSecondsAfterFinished$|\.sizeLimit$|\.claimName$"
+    r"|runtimeClassName|hostNetwork|terminationGracePeriodSeconds)\b|\.sizeLimit$|\.claimName$"
+    rf"|{_ENDED}$"
     r"|^spec\.(replicas|updateStrategy)\b|\.spec\.securityContext"
 )
 _GUARDS = (

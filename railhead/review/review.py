@@ -19,7 +19,7 @@ from railhead.lab.planning import Violation, priced
 from railhead.model.removals import RemovalConfig
 from railhead.review import place
 from railhead.review.compare import Change, Planned, compare, resources
-from railhead.review.jobs import jobs, programs, unmarked
+from railhead.review.jobs import jobs, programs, unsecrets
 from railhead.review.judge import judged
 from railhead.review.judged import Judged, few
 from railhead.review.judges import differs, judges
@@ -67,7 +67,7 @@ _WHO: dict[str, str] = {
 
 _OF_TEXTS = (
     *(secrets, requirements, hashes, projects, pipelines, scripts, workflows, machines),
-    *(jobs, programs, unmarked),
+    *(jobs, programs, unsecrets),
 )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from railhead.lab.planning import Plan
-from railhead.review.jobs import unmarked
+from railhead.review.jobs import unsecrets
 from railhead.review.outputs import outputs
 from railhead.review.place import Guess, of_output
 from tests.unit.review.pulled import laid, write
@@ -65,4 +65,4 @@ def test_mark_taken_off_a_secret_is_asked_about(repository: Path) -> None:
         ("export(Output.unsecret(a))\n", "export(a)\n", False),
     ):
         changed = write(source, "__main__.py", before, after)
-        assert bool(list(unmarked(changed))) is asked, after
+        assert bool(list(unsecrets(changed))) is asked, after
