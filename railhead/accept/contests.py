@@ -14,7 +14,7 @@ from railhead.accept.record import Row
 # Seconds between two looks of Kueue at its queues, and then some.
 MOMENT = 2.0
 # The longest that the scheduler waits before it tries a pod again that it had no place for
-# (kubernetes v1.34, pkg/scheduler/apis/config/v1/defaults.go: podMaxBackoffSeconds).
+# (kubernetes v1.35.8, pkg/scheduler/apis/config/v1/defaults.go: PodMaxBackoffSeconds).
 BACKOFF = 10.0
 
 
@@ -120,7 +120,7 @@ def judge(
     for row in ordered:
         reader.read(row)
     for gangs in reader.arenas.values():
-        reader.lasting(gangs, ordered[-1].t)
+        reader.report_half_placed(gangs, ordered[-1].t)
     verdict.pods = len(reader.everyone)
     verdict.never_whole = [
         name
@@ -183,7 +183,7 @@ class _Reader:
             evictions[row.evicted] = evictions.get(row.evicted, 0) + 1
         if seen.since < 0 or (seen.reserved and not row.reserved):
             seen.since = row.t
-        # Kueue may preempt what ended a moment ago, and writes over that it has ended.
+        # A record had Kueue preempt what ended 0.1 s before, and take back that it had ended.
         admitted = row.reserved and not (seen.reserved or seen.finished or row.finished)
         if admitted:
             seen.placed.clear()
@@ -233,7 +233,7 @@ class _Reader:
         partly = [s for s in paid if 0 < len(s.placed) < s.size]
         if len(partly) > 1 and sum(seen.size for seen in partly) > self.places:
             self.verdict.half_placed.append(f"{row.arena} at {row.t}")
-        self.lasting(gangs, row.t)
+        self.report_half_placed(gangs, row.t)
         # A place that a pod is about to leave is refused for a moment, to whom it was promised.
         vacant = any(other.leaving for other in gangs.values())
         for seen in gangs.values():
@@ -248,7 +248,7 @@ class _Reader:
                 if item.size and not item.reserved and not item.finished
             }
 
-    def lasting(self, gangs: Mapping[str, GangState], now: float) -> None:
+    def report_half_placed(self, gangs: Mapping[str, GangState], now: float) -> None:
         """Report gangs that have been half placed for too long by then."""
         for name, seen in gangs.items():
             if now - seen.short > BACKOFF:

@@ -84,7 +84,7 @@ class SriovFabric(RailDevices):
 
     def checks(self) -> tuple[Check, ...]:
         """Return the checks: functions for every pod, nodes that are left, room for them all."""
-        return (*super().checks(), self._functions, self._drained, self._held)
+        return (*super().checks(), self._functions, self._drained, self._one_config_map)
 
     def _drained(self, site: FabricSite) -> Iterator[Problem]:
         nodes, most = sum(pool.nodes for pool in site.pools), self.sriov.max_unavailable
@@ -103,7 +103,7 @@ class SriovFabric(RailDevices):
                 "of fabric.sriov.vfs",
             )
 
-    def _held(self, site: FabricSite) -> Iterator[Problem]:
+    def _one_config_map(self, site: FabricSite) -> Iterator[Problem]:
         """Yield more nodes than the operator's ConfigMap holds, which has a line for each.
 
         Beyond that it updates none, and the device plugins of nodes that join offer nothing; where

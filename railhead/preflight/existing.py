@@ -258,7 +258,7 @@ def system(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
 def labels(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
     """Look for the labels that operators wait for, and for the one that keeps an operator off."""
     members = _members(client, cluster)
-    findings = [*_kept_off(members, cluster), *_undiscovered(client, members, cluster)]
+    findings = [*_operands_off(members, cluster), *_missing_labels(client, members, cluster)]
     yield from findings or [ok(f"{len(members)} nodes have the labels that operators wait for")]
 
 
@@ -267,7 +267,7 @@ def _labels(node: Object) -> Object:
     return result
 
 
-def _kept_off(members: list[Object], cluster: ExistingCluster) -> Iterator[Finding]:
+def _operands_off(members: list[Object], cluster: ExistingCluster) -> Iterator[Finding]:
     off = [node for node in members if _labels(node).get(_OPERANDS) == "false"]
     if off and cluster.gpu_operator is not None:
         yield failed(
@@ -276,7 +276,7 @@ def _kept_off(members: list[Object], cluster: ExistingCluster) -> Iterator[Findi
         )
 
 
-def _undiscovered(
+def _missing_labels(
     client: Kubernetes, members: list[Object], cluster: ExistingCluster
 ) -> Iterator[Finding]:
     """Yield what the cluster's own Node Feature Discovery lacks, where the stack counts on it."""
@@ -325,7 +325,7 @@ def modules(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
         lacking = [module for module in _SWITCHES if module not in elements]
         if "mlx5_core" not in elements:
             yield failed(f"{name}: the module mlx5_core is not loaded")
-        elif held := list(_held(name, elements, cluster)):
+        elif held := list(_holding_modules(name, elements, cluster)):
             yield from held
         elif lacking and _behind_switches(node, cluster):
             yield failed(
@@ -338,7 +338,7 @@ def modules(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
             yield ok(f"{name}: mlx5_core is loaded")
 
 
-def _held(name: str, elements: Object, cluster: ExistingCluster) -> Iterator[Finding]:
+def _holding_modules(name: str, elements: Object, cluster: ExistingCluster) -> Iterator[Finding]:
     """Yield the modules that keep a driver in a container from replacing the host's."""
     ofed = getattr(cluster.fabric.nic_operator, "ofed", None)
     if ofed is None:

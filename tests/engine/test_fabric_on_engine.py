@@ -60,7 +60,7 @@ Claims("claims", ClaimsArgs(templates=resolved.nic_claims, **inside), opts=below
 """
 
 
-#: One case of each way to bring a fabric: by operators, by the provider, on the lab.
+#: One case, of operators; the API server takes the others (test_fabric_api_server.py).
 USUAL = ("sriov-roce-roce-existing",)
 
 

@@ -18,7 +18,7 @@ _MINOR = "Kubernetes minor"
 
 def recreated(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
     """Yield all of it; if the cluster itself goes, nothing else."""
-    whole = (*_cluster(before, after), *_moved(before, after), *_leapt(before, after))
+    whole = (*_cluster(before, after), *_moved(before, after), *_minors(before, after))
     yield from whole or (*_nodes(before, after), *_storage(before, after))
 
 
@@ -72,7 +72,7 @@ def _moved(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
         )
 
 
-def _leapt(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
+def _minors(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
     """Yield a Kubernetes that is more than one minor newer.
 
     EKS refuses it (terraform-aws-eks, issue 2607) once `up` is under way, and the state takes it

@@ -182,7 +182,7 @@ def test_a_fault_in_the_record_fails(facts: Facts, edit: Edit, says: str, remedy
     assert remedy in result.remedy
 
 
-def test_a_place_refused_for_a_moment_is_no_half(facts: Facts) -> None:
+def test_brief_refusal_is_no_half_placement(facts: Facts) -> None:
     """The scheduler tries again what it refused, within its longest backoff."""
     late = {"held": 40.0, "released": 49.5}
     result = CHECK.judge(competition(half(tape(), 9), **late), facts)

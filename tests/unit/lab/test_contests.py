@@ -96,7 +96,7 @@ def test_a_less_important_one_goes_first(since: float, wrong: bool) -> None:
     assert bool(judge(rows, [contest("a", "b")]).out_of_order) is wrong
 
 
-def test_one_that_still_fits_beside_another_was_not_passed_over() -> None:
+def test_gang_that_fits_beside_another_is_in_order() -> None:
     """Kueue writes down what it let in together in any order, on a busy machine seconds apart."""
     waiting = [gang("a", 1, 0), gang("b", 2, 0, priority=1000)]
     later = [*run("a", 1, 10), *run("b", 2, 13, priority=1000)]
@@ -105,7 +105,7 @@ def test_one_that_still_fits_beside_another_was_not_passed_over() -> None:
     assert judge([*larger, *later], [contest("a", "b")]).out_of_order
 
 
-def test_what_ended_is_not_let_in_again() -> None:
+def test_finished_gang_is_not_admitted_again() -> None:
     """Kueue preempts what ended a moment ago, and writes over that it has ended."""
     over = gang("a", 3, 11.2, reserved=True, evicted="Preempted")
     rows = [*run("a", 3, 10), gang("b", 3, 4, priority=1000), over]
