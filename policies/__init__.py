@@ -56,6 +56,7 @@ def _protected(resources: Sequence[PolicyResource], _config: Config) -> Iterator
             r.resource_type, r.urn, r.name, inputs.complete(r.urn, r.props), protect=r.opts.protect
         )
         for r in resources
+        if not r.resource_type.startswith("kubernetes:")
     )
     return clouds.unprotected(r for r in plan if r is not None)
 

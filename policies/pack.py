@@ -15,6 +15,7 @@ from pathlib import Path
 from pulumi_policy import Policy, PolicyPack
 
 from railhead.policies import RULES
+from railhead.policies.reading import read_late
 from railhead.policies.settings import settings
 
 TITLE = "Railhead: training clusters on Kubernetes"
@@ -31,6 +32,7 @@ def serve(name: str, *, file: str, own: Sequence[Policy] = ()) -> None:
         own: rules of a team's own.
     """
     rules = [*RULES, *own]
+    read_late()
     PolicyPack(
         name=name,
         policies=rules,
