@@ -137,8 +137,8 @@ def _pulumi() -> Iterator[Finding]:
         yield Finding(name="pulumi", passed=True, text=text)
     else:
         remedy += (
-            "; for `railhead plan` and `review` alone, `railhead lab build --only pulumi` builds "
-            "an engine"
+            "; `railhead plan` and `review` need none, and for `rehearse` alone "
+            "`railhead lab build --only pulumi` builds one"
         )
     yield Finding(
         name="pulumi", passed=False, text="is not on PATH, for `pulumi up`", remedy=remedy
@@ -146,7 +146,7 @@ def _pulumi() -> Iterator[Finding]:
 
 
 def _built() -> Path | None:
-    """Return the engine that `railhead plan` takes where none is on PATH."""
+    """Return the engine that `railhead rehearse` takes where none is on PATH."""
     from importlib.metadata import entry_points
 
     paths = (point.load()() for point in entry_points(group=ENGINES))

@@ -1,4 +1,4 @@
-"""`railhead plan`: the resources that a stack would create, by the real engine."""
+"""`railhead plan`: the resources that a stack would create."""
 
 from __future__ import annotations
 
@@ -41,25 +41,24 @@ def plan(
 ) -> None:
     """Show what a first `pulumi up` of a stack would create, without credentials or a cloud.
 
-    The real engine runs the stack's program and the policies, with recorders in place of the
-    clouds: no quota, price or name is checked. If the stack is already up, it also reports what the
-    edit would lose, as `pulumi preview` does. Exits 0, 6 when a policy or a loss refuses the plan,
-    3 for mistakes in the file, 4 without `pulumi`, 1 when the preview fails.
+    The stack's program and the policies run, with recorders in place of engine and clouds: no
+    quota, price or name is checked. If the stack is already up, it also reports what the edit would
+    lose, as `pulumi preview` does. Exits 0, 6 when a policy or a loss refuses the plan, 3 for
+    mistakes in the file, 1 when the program fails, 4 when only `pulumi` can plan it and is missing.
 
     Example: [bold]railhead plan aws-p5-prod[/bold]
     """
     from railhead import config
     from railhead.base.errors import ExitCode
-    from railhead.config.files import stack_file, stack_name
-    from railhead.lab import planning
+    from railhead.config.files import stack_file
+    from railhead.lab import stack_plans
 
     path = stack_file(stack)
     checked = config.check(path)
     cluster = checked.cluster
     compared = _compared(cluster, contract)
-    name = stack_name(path)
     progress = _progress()
-    planned = planning.plan(name, path, progress=progress, policies=policies)
+    planned = stack_plans.plan(path, policies=policies, progress=progress)
     progress(None)
     refused = [v for v in planned.violations if v.mandatory]
     if as_json:
@@ -100,18 +99,18 @@ def _compared(cluster: Cluster, file: Path | None) -> str:
     return f"edits: {stale or 'nothing is lost'}"
 
 
-def _progress() -> Callable[[int | None], None]:
-    """Return a receiver of the number of resources: a line of a terminal, or one now and then.
+def _progress() -> Callable[[str | None], None]:
+    """Return a receiver of progress: a line of a terminal, or one now and then.
 
-    None for the number ends the line of a terminal.
+    None ends the line of a terminal.
     """
     on_terminal, last = sys.stderr.isatty(), time.monotonic()
 
-    def show(resources: int | None) -> None:
+    def show(line: str | None) -> None:
         nonlocal last
-        text = "" if resources is None else f"planning: {resources} resources ..."
+        text = line or ""
         if on_terminal:
-            end = "\r" if resources is None else ""
+            end = "\r" if line is None else ""
             typer.echo(f"\r{text:<40}{end}", nl=False, err=True)
         elif text and time.monotonic() - last > _EVERY_S:
             last = time.monotonic()

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -120,7 +120,7 @@ def plan(
     pulumi = artifacts.locate("pulumi") or (Path(on_path) if on_path else None)
     if pulumi is None:
         raise PrerequisiteError(
-            "`railhead plan` runs the real engine, and there is no `pulumi`",
+            "only the engine can plan this stack, and there is no `pulumi`",
             remedy="`railhead lab build --only pulumi` builds it, or install it and put it on PATH",
         )
     checkout = checkout_of(file)
@@ -149,7 +149,7 @@ def plan(
             )
         return Plan(
             stack=stack,
-            resources=tuple(_tree(results)),
+            resources=tree(_steps(results)),
             violations=violations,
             judged=policies,
             seconds=time.monotonic() - start,
@@ -239,15 +239,25 @@ def _violations(events: list[dict[str, Any]]) -> Iterator[Violation]:
             )
 
 
-def _tree(events: list[dict[str, Any]]) -> Iterator[PlannedResource]:
-    below: dict[str, list[dict[str, Any]]] = {}
-    known: set[str] = set()
-    steps = [e["resourcePreEvent"]["metadata"] for e in events if "resourcePreEvent" in e]
-    steps = [s for s in steps if not str(s["type"]).startswith("pulumi:")]
-    known = {s["urn"] for s in steps}
-    for step in steps:
-        parent = str((step.get("new") or {}).get("parent") or "")
-        below.setdefault(parent if parent in known else "", []).append(step)
+def _steps(events: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for event in events:
+        if "resourcePreEvent" in event:
+            step = event["resourcePreEvent"]["metadata"]
+            new = step.get("new") or {}
+            yield {**step, "parent": new.get("parent"), "inputs": new.get("inputs") or {}}
+
+
+def tree(steps: Iterable[Mapping[str, Any]]) -> tuple[PlannedResource, ...]:
+    """Return resources in the order of their tree, without providers and the stack itself.
+
+    Args:
+        steps: of each its ``urn``, ``type``, ``op``, ``parent`` and ``inputs``.
+    """
+    below: dict[str, list[Mapping[str, Any]]] = {}
+    shown = {s["urn"]: s for s in steps if not str(s["type"]).startswith("pulumi:")}
+    for step in shown.values():
+        parent = str(step["parent"] or "")
+        below.setdefault(parent if parent in shown else "", []).append(step)
 
     def walk(parent: str, depth: int) -> Iterator[PlannedResource]:
         for step in sorted(below.get(parent, ()), key=lambda s: str(s["urn"])):
@@ -257,11 +267,11 @@ def _tree(events: list[dict[str, Any]]) -> Iterator[PlannedResource]:
                 name=str(step["urn"]).rsplit("::", 1)[-1],
                 operation=step["op"],
                 depth=depth,
-                inputs=(step.get("new") or {}).get("inputs") or {},
+                inputs=step["inputs"],
             )
             yield from walk(step["urn"], depth + 1)
 
-    return walk("", 0)
+    return tuple(walk("", 0))
 
 
 # Type -> (what it is, inputs that its price depends on).

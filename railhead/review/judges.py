@@ -29,6 +29,7 @@ JUDGES: tuple[tuple[str, str], ...] = (
     ("railhead/base/wide.py", "the networks that the policy pack and this review refuse"),
     ("railhead/lab/recorders/*", "the recorders of a plan"),
     ("railhead/lab/planning.py", "how a stack is planned"),
+    ("railhead/lab/stack_plans.py", "how a stack is planned"),
     ("railhead/config/edits/*", "the guard of edits"),
     ("railhead/model/removals.py", "the guard of edits"),
     ("railhead/resolve/guards*", "the guards in the API server"),

@@ -16,6 +16,7 @@ from railhead.config.edits.doubts import doubts
 from railhead.config.files import stack_name
 from railhead.contract import ClusterContract
 from railhead.lab.planning import Violation, priced
+from railhead.lab.stack_plans import StackPlan, stack_plans, violations
 from railhead.model.removals import RemovalConfig
 from railhead.review import place
 from railhead.review.compare import Change, Planned, compare, resources
@@ -39,7 +40,6 @@ from railhead.review.model import (
 from railhead.review.outputs import outputs
 from railhead.review.reasons import reasoned
 from railhead.review.settings import settings
-from railhead.review.side import Side, sides, violations
 from railhead.review.sources import Hunk, Sources
 from railhead.review.texts import hashes, pipelines, projects, requirements, secrets, statements
 from railhead.review.unseen import unseen
@@ -163,7 +163,7 @@ class _Pack:
 
 def _planned(
     source: Sources, files: Sequence[str]
-) -> tuple[dict[str, Side], dict[str, Side], dict[str, Side]]:
+) -> tuple[dict[str, StackPlan], dict[str, StackPlan], dict[str, StackPlan]]:
     """Return the stacks of base and head by their files, and those of the head by the base's code.
 
     The last are asked for where a file and code have changed: what follows from the file is no
@@ -178,7 +178,7 @@ def _planned(
     )
     with ThreadPoolExecutor(2) as workers:
         jobs = [
-            workers.submit(sides, [root / file for file in names], code=by)
+            workers.submit(stack_plans, [root / file for file in names], code=by)
             for root, by, names in wanted
         ]
         before, after, between = [
@@ -270,14 +270,14 @@ def _not_looked_at(source: Sources, stacks: Sequence[StackReview]) -> Iterator[s
 class _Head:
     """A stack as the head has it, and as the base's code makes the head's file, if both changed."""
 
-    side: Side
-    by_base: Side | None = None
+    side: StackPlan
+    by_base: StackPlan | None = None
 
 
 def _stack(
     source: Sources,
     file: str,
-    before: Side | None,
+    before: StackPlan | None,
     head: _Head,
     pack: _Pack,
 ) -> tuple[StackReview, list[Finding]]:
@@ -325,7 +325,7 @@ def _stack(
     ), findings
 
 
-def _resources(of: Side | None, root: Path) -> dict[str, Planned]:
+def _resources(of: StackPlan | None, root: Path) -> dict[str, Planned]:
     return resources(of.plan, str(root)) if of and of.plan else {}
 
 
@@ -337,7 +337,7 @@ def _labels(changes: Sequence[Change], kind: str) -> tuple[str, ...]:
     )
 
 
-def _paid(of: Side | None) -> tuple[str, ...]:
+def _paid(of: StackPlan | None) -> tuple[str, ...]:
     if of is None or of.plan is None:
         return ()
     rows = []
@@ -347,7 +347,7 @@ def _paid(of: Side | None) -> tuple[str, ...]:
     return tuple(rows)
 
 
-def _pools(before: Side | None, after: Side) -> Iterator[Pool]:
+def _pools(before: StackPlan | None, after: StackPlan) -> Iterator[Pool]:
     was = {p["name"]: p for p in (before.cluster.get("pools") if before else None) or ()}
     now = {p["name"]: p for p in after.cluster.get("pools") or ()}
     for name in dict.fromkeys((*was, *now)):
@@ -398,7 +398,7 @@ class _Builder:
             allow=allow,
         )
 
-    def failures(self, before: Side | None, after: Side) -> Iterator[Finding]:
+    def failures(self, before: StackPlan | None, after: StackPlan) -> Iterator[Finding]:
         """Yield why a side could not be planned, and warnings that the base does not have."""
         for text in after.mistakes:
             yield self.mistake(text)

@@ -14,11 +14,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from railhead.lab.stack_plans import stack_plans
 from railhead.review.compare import Planned, compare, resources
 from railhead.review.judge import judged
 from railhead.review.model import Level
 from railhead.review.rows import flat
-from railhead.review.side import sides
 
 REPO = Path(__file__).resolve().parents[2]
 #: Fields by which nothing is lost: names for people, and what others read alone.
@@ -91,7 +91,7 @@ def counted(count: int, seed: int) -> tuple[Counter[str], Counter[tuple[str, str
     files = sorted((REPO / "stacks").glob("Pulumi.*.yaml"))
     verdicts: Counter[str] = Counter()
     rest: Counter[tuple[str, str, str]] = Counter()
-    for side in sides(files, code=REPO).values():
+    for side in stack_plans(files, code=REPO).values():
         assert side.plan is not None, side.failed
         plan = resources(side.plan, str(REPO))
         for type_, path, after in mutations(plan, count // len(files) + 1, chance):

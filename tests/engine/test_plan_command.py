@@ -1,8 +1,9 @@
-"""`railhead plan` of the stacks that are shipped, by the real engine with the real policies."""
+"""`railhead plan` of the stacks that are shipped, with the real policies."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,9 @@ from railhead.base.paths import lab_kubeconfig
 from railhead.catalog.versions import COMBINATIONS
 from railhead.cli import run
 from railhead.components.controllers.charts import Chart, chart_source
-from railhead.lab import planning
+from railhead.lab import artifacts, planning, stack_plans
 from railhead.lab.recorders.workspace import fake_lab, workspace
 from tests.components.recording import STACKS
-from tests.engine.controlplane import locate
 from tests.marks import few
 
 REPO = Path(__file__).resolve().parents[2]
@@ -34,8 +34,6 @@ def _stack(name: str) -> str:
 def test_a_cloud_stack_is_planned_with_its_costs(
     stack: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if locate("pulumi") is None:
-        pytest.skip("no pulumi: set RAILHEAD_TEST_BIN or run `railhead lab build`")
     assert run(["plan", _stack(stack), "--json"]) == ExitCode.OK
     result = json.loads(capsys.readouterr().out)
     assert result["violations"] == []
@@ -86,7 +84,7 @@ def test_a_refused_plan_says_so_by_its_exit_code(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     item = planning.Violation(rule="rule", urn="urn", message="no\nmore", mandatory=mandatory)
-    monkeypatch.setattr(planning, "plan", lambda *_, **__: _plan(item))
+    monkeypatch.setattr(stack_plans, "plan", lambda *_, **__: _plan(item))
     assert run(["plan", _stack(stack)]) == code
     text = capsys.readouterr().out
     assert ("refused by rule" if mandatory else "advice by rule") in text
@@ -136,7 +134,7 @@ def test_plan_works_for_a_lab_of_another_name_and_versions(
 def test_plan_says_what_the_check_of_the_file_warns_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(planning, "plan", lambda *_, **__: _plan())
+    monkeypatch.setattr(stack_plans, "plan", lambda *_, **__: _plan())
     file = tmp_path / "Pulumi.roce.yaml"
     text = Path(_stack("onprem-roce-shared")).read_text()
     file.write_text(text.replace("mtu: 9000", "mtu: 1500"))
@@ -152,3 +150,81 @@ def test_a_mistake_in_the_file_is_found_before_anything_runs(tmp_path: Path) -> 
     file = tmp_path / "Pulumi.x.yaml"
     file.write_text("config: {railhead:cluster: {name: 1}}\n")
     assert run(["plan", str(file)]) == ExitCode.BAD_INPUT
+
+
+def _project(folder: Path, program: str) -> str:
+    (folder / "Pulumi.yaml").write_text("name: own\nruntime: python\n")
+    (folder / "__main__.py").write_text(program)
+    return str(shutil.copy(_stack("onprem-ib-sriov"), folder / "Pulumi.own.yaml"))
+
+
+@pytest.fixture
+def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(artifacts, "locate", lambda _: None)
+    monkeypatch.setenv("PATH", "/nowhere")
+
+
+@pytest.mark.usefixtures("no_engine")
+def test_plan_of_a_program_needs_no_engine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("railhead.lab.plan._EVERY_S", 0.0)
+    parent = "opts=pulumi.ResourceOptions(parent=group)"
+    file = _project(
+        tmp_path,
+        "import pulumi\n"
+        "from pulumi_kubernetes.core.v1 import ConfigMap\n"
+        "group = pulumi.ComponentResource('railhead:index:Group', 'group')\n"
+        "ConfigMap('alone', metadata={'name': 'a'})\n"
+        f"ConfigMap('inside', metadata={{'name': 'b'}}, {parent})\n",
+    )
+    assert run(["plan", file, "--no-policies"]) == ExitCode.OK
+    text, progress = capsys.readouterr()
+    lines = text.splitlines()
+    assert lines[:2] == ["own: 2 resources would be created", ""]
+    assert set(lines[2:5]) == {
+        "  + kubernetes:core/v1:ConfigMap  alone",
+        "  group  (Group)",
+        "    + kubernetes:core/v1:ConfigMap  inside",
+    }
+    assert lines[lines.index("  group  (Group)") + 1].startswith("    +")
+    assert "planning: " in progress
+
+
+_CIRCLE = """
+import pulumi
+from pulumi_kubernetes.core.v1 import ConfigMap
+one, two = (pulumi.ComponentResource("railhead:index:Group", name) for name in ("one", "two"))
+for inside, after in ((one, two), (two, one)):
+    opts = pulumi.ResourceOptions(parent=inside, depends_on=[after])
+    ConfigMap(f"in-{inside._name}", metadata={"name": inside._name}, opts=opts)
+"""
+
+
+@pytest.mark.usefixtures("no_engine")
+@pytest.mark.parametrize(
+    ("program", "code", "message"),
+    [
+        (
+            "import pulumi\npulumi.runtime.invoke('own:index:unknown', {})\n",
+            ExitCode.MISSING_PREREQUISITE,
+            "only the engine can plan this stack",
+        ),
+        (
+            "import pulumi\nraise pulumi.RunError('no such pool')\n",
+            ExitCode.FAILED,
+            "no such pool",
+        ),
+        ("1 / 0\n", ExitCode.MISSING_PREREQUISITE, "ZeroDivisionError: division by zero"),
+        (
+            _CIRCLE,
+            ExitCode.MISSING_PREREQUISITE,
+            "circular dependency involving a resource of type",
+        ),
+    ],
+)
+def test_plan_that_cannot_be_made_says_why(
+    program: str, code: ExitCode, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["plan", _project(tmp_path, program)]) == code
+    assert message in capsys.readouterr().err

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from railhead.lab import planning
+from railhead.lab.stack_plans import StackPlan, by_engine, stack_plans, violations
 from railhead.review import review as reviewing
 from railhead.review.compare import Planned, resources
 from railhead.review.markdown import LIMIT, MARKER, markdown
-from railhead.review.side import Side, by_engine, sides, violations
 from railhead.review.sources import Sources, git, sources
 from tests.engine.controlplane import locate
 from tests.engine.review_cases import CASES, Case
@@ -27,7 +27,7 @@ REPO = Path(__file__).resolve().parents[2]
 _FEW = ("claim renamed", "better image", "EFA egress gone", "a guard gone")
 _ALL = (*CASES, *STRANGERS)
 #: Sides of the base by their files.
-_BASE: dict[Path, Side] = {}
+_BASE: dict[Path, StackPlan] = {}
 
 
 @pytest.fixture(scope="module")
@@ -55,13 +55,13 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Sources:
 def pulled(checkout: Sources, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sources]:
     """Yield the copy, for one case; the base's side of a stack is planned once for all cases."""
 
-    def planned(files: Sequence[Path], *, code: Path) -> dict[Path, Side]:
+    def planned(files: Sequence[Path], *, code: Path) -> dict[Path, StackPlan]:
         if not all(file.is_relative_to(checkout.base) for file in files):
-            return sides(files, code=code)
-        _BASE.update(sides([file for file in files if file not in _BASE], code=code))
+            return stack_plans(files, code=code)
+        _BASE.update(stack_plans([file for file in files if file not in _BASE], code=code))
         return {file: _BASE[file] for file in files if file in _BASE}
 
-    monkeypatch.setattr(reviewing, "sides", planned)
+    monkeypatch.setattr(reviewing, "stack_plans", planned)
     yield replace(checkout)
     git(checkout.root, "checkout", "-q", ".")
     git(checkout.root, "clean", "-fdq")
@@ -124,7 +124,7 @@ def test_plan_and_violations_match_the_engines(name: str, pulled: Sources) -> No
     program = pulled.root / "__main__.py"
     program.write_text(program.read_text() + _LEAKS)
     file, root = pulled.root / "stacks" / name, pulled.root
-    side = sides([file], code=root)[file]
+    side = stack_plans([file], code=root)[file]
     engine = by_engine(side, pack_of=root)
     assert side.requests is not None
     assert side.plan is not None
@@ -134,6 +134,8 @@ def test_plan_and_violations_match_the_engines(name: str, pulled: Sources) -> No
     assert any(name.startswith("components/") for row in rows.values() for name, _ in row.frames)
     made = {urn: _bare(row) for urn, row in rows.items()}
     assert made == {u: row for u, row in expected.items() if "::default_" not in u}
+    shape = [[(r.urn, r.depth, r.operation) for r in p.resources] for p in (side.plan, engine.plan)]
+    assert shape[0] == shape[1]
     reported = set(violations([side], root)[file])
     assert reported == set(engine.plan.violations)
     assert reported
@@ -142,7 +144,7 @@ def test_plan_and_violations_match_the_engines(name: str, pulled: Sources) -> No
 def test_plan_that_does_not_end_is_a_failed_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "LIMIT_S", 0.1)
     file = REPO / "stacks" / STACKS[0]
-    assert sides([file], code=REPO)[file].failed == "it did not end within 0 s"
+    assert stack_plans([file], code=REPO)[file].failed == "it did not end within 0 s"
 
 
 @pytest.mark.exhaustive

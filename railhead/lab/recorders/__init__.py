@@ -1,4 +1,5 @@
 """Providers that make nothing and write down what they were asked to make.
 
-With them the real engine plans a cloud's stack without credentials: `railhead plan`, and the tests.
+With them a cloud's stack is planned without credentials, by Pulumi's SDK alone (`railhead plan` and
+`review`) or by the real engine.
 """

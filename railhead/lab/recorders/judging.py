@@ -13,13 +13,14 @@ each plan, so that it keeps nothing from one to the next.
 from __future__ import annotations
 
 import base64
+import gc
 import json
 import os
 import runpy
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 HERE = Path(__file__).resolve().parent
 
@@ -72,14 +73,15 @@ def pack(folder: Path) -> Any:
     return servicer
 
 
-def violations(servicer: Any, requests: list[str]) -> Iterator[dict[str, Any]]:
-    """Yield what the pack reports of one plan."""
+def violations(servicer: Any, requests: list[str], progress: BinaryIO) -> Iterator[dict[str, Any]]:
+    """Yield what the pack reports of one plan; a byte of progress is written for each resource."""
     from pulumi.runtime.proto import analyzer_pb2
 
     *resources, stack = [base64.b64decode(text) for text in requests]
     for data in resources:
         request = analyzer_pb2.AnalyzeRequest.FromString(data)
         yield from _rows(servicer.Analyze(request, None), request.urn)
+        progress.write(b".")
     yield from _rows(
         servicer.AnalyzeStack(analyzer_pb2.AnalyzeStackRequest.FromString(stack), None), ""
     )
@@ -100,7 +102,8 @@ def _rows(response: Any, urn: str) -> Iterator[dict[str, Any]]:
 def _child(servicer: Any, plan: Mapping[str, str]) -> None:
     try:
         requests = json.loads(Path(plan["plan"]).read_text())["requests"]
-        result: Any = {"violations": list(violations(servicer, requests))}
+        with Path(plan["progress"]).open("wb", buffering=0) as progress:
+            result: Any = {"violations": list(violations(servicer, requests, progress))}
     except BaseException as error:  # noqa: BLE001 - the parent reports it
         result = {"broken": f"{type(error).__name__}: {error}"}
     Path(plan["result"]).write_text(json.dumps(result))
@@ -110,6 +113,8 @@ def main() -> None:
     """Judge one plan after the other."""
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != HERE]
     servicer = pack(Path(sys.argv.pop(1)))
+    # A child for each plan, which ends with it: nothing is gained by searches for garbage.
+    gc.disable()
     for plan in json.load(sys.stdin):
         child = os.fork()
         if not child:

@@ -7,14 +7,16 @@ step_generator.go, sdk/go/common/resource/plugin/provider_plugin.go): inputs com
 nothing comes back where the provider's own configuration is not known. A test holds its plans of
 all shipped stacks against the engine's. What it cannot answer is left to the engine.
 
-Reads a JSON list of stacks from standard input, and writes the result of each to its file. They are
-planned one after the other: most of the time goes into importing the SDKs, once.
+Reads a JSON list of stacks from standard input, and writes the result of each to its file, and to
+another a byte for each of its resources, as progress. They are planned one after the other: most of
+the time goes into importing the SDKs, once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import gc
 import importlib.util
 import json
 import logging
@@ -24,7 +26,7 @@ import sys
 import traceback
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 HERE = Path(__file__).resolve().parent
 PROGRAM = "__main__.py"
@@ -65,7 +67,10 @@ def _recorders() -> tuple[Any, Any]:
 class Monitor:
     """The resource monitor of one stack's program: it records, and answers as at a preview."""
 
-    def __init__(self, stack: str, project: str, recorders: tuple[Any, Any]) -> None:
+    def __init__(
+        self, stack: str, project: str, recorders: tuple[Any, Any], progress: BinaryIO
+    ) -> None:
+        self._progress = progress
         self.prefix = f"urn:pulumi:{stack}::{project}::"
         self.properties, self.answers = recorders
         self.states: dict[str, dict[str, Any]] = {}
@@ -197,6 +202,7 @@ class Monitor:
         """Keep what a policy pack is shown: of each resource its inputs, of the stack outputs."""
         from pulumi.runtime.proto import analyzer_pb2
 
+        self._progress.write(b".")
         row = self.states[urn]
         options = analyzer_pb2.AnalyzerResourceOptions(
             protect=row["protect"], ignoreChanges=row["ignoreChanges"], parent=request.parent
@@ -302,8 +308,10 @@ def planned(stack: Mapping[str, Any]) -> dict[str, Any]:
 
     recorders = _recorders()
     recorders[1].learn(stack["config"]["railhead:cluster"])
-    monitor, log = Monitor(stack["name"], stack["project"], recorders), _Log()
+    progress = Path(stack["progress"]).open("wb", buffering=0)  # noqa: SIM115 - closed below
+    monitor, log = Monitor(stack["name"], stack["project"], recorders, progress), _Log()
     _configure(stack, monitor, log)
+    _find_circles_backwards()
     failed, raised = "", ""
     try:
         asyncio.run(stacks.run_in_stack(_program))
@@ -312,6 +320,7 @@ def planned(stack: Mapping[str, Any]) -> dict[str, Any]:
     except (Exception, SystemExit):  # noqa: BLE001 - whatever it is, the engine says it
         raised = traceback.format_exc()
     finally:
+        progress.close()
         pulumi.runtime.set_all_config({})
         settings.reset_options()
     if monitor.unanswered or raised:
@@ -344,6 +353,31 @@ def _configure(stack: Mapping[str, Any], monitor: Monitor, log: _Log) -> None:
     settings.ROOT.set(None)
     pulumi.runtime.set_all_config({key: _text(value) for key, value in stack["config"].items()})
     sys.argv = [PROGRAM]
+
+
+def _find_circles_backwards() -> None:
+    """Have the SDK look for a circle among what depends on a resource: little, while it is new.
+
+    It walks all that the other reaches, at each edge (pulumi/runtime/resource_cycle_breaker.py):
+    half of a large stack's time.
+    """
+    from pulumi.runtime import rpc
+
+    dependents: dict[Any, set[Any]] = {}
+
+    def declare(from_resource: Any, to_resource: Any) -> bool:
+        seen, rest = {from_resource}, [from_resource]
+        while rest:
+            item = rest.pop()
+            if item is to_resource:
+                return False
+            new = dependents.get(item, set()) - seen
+            seen |= new
+            rest += new
+        dependents.setdefault(to_resource, set()).add(from_resource)
+        return True
+
+    setattr(rpc, "declare_dependency", declare)  # noqa: B010 - typed
 
 
 def _program() -> None:
@@ -390,6 +424,8 @@ def main() -> None:
     """Plan one stack after the other."""
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != HERE]
     logging.disable(logging.CRITICAL)
+    # All that is made here stays until the end: searches for garbage are a third of the time.
+    gc.disable()
     for stack in json.load(sys.stdin):
         Path(stack["result"]).write_text(json.dumps(_result(stack)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +12,9 @@ from typing import Any
 import pytest
 from pulumi.runtime.rpc import UNKNOWN
 
+from railhead.lab import stack_plans
 from railhead.lab.planning import Plan
 from railhead.lab.recorders import offline
-from railhead.review import side
 from railhead.review.added import ADDED as BY_ADDED
 from railhead.review.compare import Manner, Planned, compare, resources
 from railhead.review.judge import judged
@@ -858,7 +859,7 @@ def _plan_of(state: dict[str, Any]) -> Plan:
 
 def test_names_below_a_parent_that_was_renamed_are_known() -> None:
     """A component's children mostly begin with its name, and the engine follows that."""
-    monitor = offline.Monitor("dev", "p", (None, None))
+    monitor = offline.Monitor("dev", "p", (None, None), io.BytesIO())
     top = "urn:pulumi:dev::p::"
     monitor.states[f"{top}up::new"] = {"aliases": [f"{top}up::old"]}
     spec = SimpleNamespace(noParent=False, parentUrn="", type="", name="new-former")
@@ -1040,14 +1041,14 @@ def test_ignored_change_is_none() -> None:
 def test_folder_of_a_stack_is_the_same_beside_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
     rows: list[Any] = []
 
-    def run(_script: str, _words: Any, stacks: list[Any], _code: Path) -> str:
+    def run(_script: str, _words: Any, stacks: list[Any], *_: Any) -> str:
         rows.extend(stacks)
         return ""
 
-    monkeypatch.setattr(side, "_run", run)
+    monkeypatch.setattr(stack_plans, "_run", run)
     file = REPO / "stacks" / "Pulumi.onprem-ib-sriov.yaml"
     for before in ([], [REPO / "stacks" / "Pulumi.lab.yaml"]):
-        side.sides([*before, file], code=REPO)
+        stack_plans.stack_plans([*before, file], code=REPO)
     folders = [Path(row["result"]).parent.name for row in rows if row["file"] == str(file)]
     assert folders == ["onprem-ib-sriov", "onprem-ib-sriov"]
 

@@ -12,6 +12,7 @@ import pytest
 from railhead.base.errors import ExitCode, InputError
 from railhead.cli import run
 from railhead.lab.planning import Plan
+from railhead.lab.stack_plans import StackPlan
 from railhead.review import judges
 from railhead.review import review as reviewing
 from railhead.review.formats import junit, sarif
@@ -19,7 +20,6 @@ from railhead.review.markdown import LIMIT, MARKER, cut, markdown
 from railhead.review.model import Finding, Judges, Place, Pool, Review, StackReview, ordered
 from railhead.review.model import verdict as verdict_of
 from railhead.review.review import reaches_plans
-from railhead.review.side import Side
 from railhead.review.sources import sources
 from railhead.review.texts import pipelines, projects, requirements
 from tests.unit.review.pulled import git_in, laid, write
@@ -183,13 +183,13 @@ def test_base_is_where_the_pull_request_began(repository: Path) -> None:
 GUARD = "kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmissionPolicy"
 
 
-def _side(file: Path, expression: str, frame: str = "") -> Side:
+def _side(file: Path, expression: str, frame: str = "") -> StackPlan:
     spec = {"validations": [{"expression": expression}]}
     urn = f"urn::{GUARD}::it"
     trace = [{"sourcePosition": f"project://{frame}#1"}] if frame else []
     states = {urn: {"urn": urn, "type": GUARD, "inputs": {"spec": spec}, "stackTrace": trace}}
     plan = Plan(stack="a", resources=(), violations=(), judged=False, seconds=1.0, states=states)
-    return Side(file=file, plan=plan, cluster={"pools": []})
+    return StackPlan(file=file, plan=plan, cluster={"pools": []})
 
 
 def _commit_stack_and_code(repository: Path) -> None:
@@ -213,7 +213,7 @@ def test_code_beside_a_stacks_file_is_judged_as_code(
     (repository / "components/a.py").write_text("A = 2\n")
     source = laid(repository)
 
-    def sides(files: list[Path], *, code: Path) -> dict[Path, Side]:
+    def stack_plans(files: list[Path], *, code: Path) -> dict[Path, StackPlan]:
         file_of_base = {file: file.is_relative_to(source.base) for file in files}
         by = by_head if code == source.root else "pool in ['a', 'b']"
         return {
@@ -221,7 +221,7 @@ def test_code_beside_a_stacks_file_is_judged_as_code(
             for file, base in file_of_base.items()
         }
 
-    monkeypatch.setattr(reviewing, "sides", sides)
+    monkeypatch.setattr(reviewing, "stack_plans", stack_plans)
     monkeypatch.setattr(reviewing, "violations", lambda *_: {})
     result = reviewing.review(source, "HEAD", [FILE], reviewing.Options(), 0.0)
     assert [f.level for f in result.findings if f.loss == "guards"] == told
@@ -235,11 +235,11 @@ def test_guessed_place_shows_nothing_of_its_file(
     (repository / "components/a.py").write_text("A = 2\n")
     source = laid(repository)
 
-    def sides(files: list[Path], *, code: Path) -> dict[Path, Side]:
+    def stack_plans(files: list[Path], *, code: Path) -> dict[Path, StackPlan]:
         expression = f"pool in ['{code == source.base}']"
         return {file: _side(file, expression, f"{code}/{frame}") for file in files}
 
-    monkeypatch.setattr(reviewing, "sides", sides)
+    monkeypatch.setattr(reviewing, "stack_plans", stack_plans)
     monkeypatch.setattr(reviewing, "violations", lambda *_: {})
     result = reviewing.review(source, "HEAD", [FILE], reviewing.Options(), 0.0)
     assert any(f.loss == "guards" for f in result.findings)
