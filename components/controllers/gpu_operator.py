@@ -34,6 +34,8 @@ class GpuOperatorArgs:
             which the GPUs' driver then waits.
         rdma_on_host_alone: whether RDMA namespaces may be exclusive, so that those switches are
             seen in the node's own network namespace only.
+        rdma_devices_unlisted: whether pods see every RDMA device of their node and no list says
+            which are theirs, so that NCCL takes all that they can open.
         tolerations: Kubernetes tolerations of the pods on GPU nodes.
         paths: the nodes' directories of kubelet and containerd.
         timeout_seconds: how long each release may take.
@@ -47,6 +49,7 @@ class GpuOperatorArgs:
     operator_loads_nic_driver: bool = False
     switches_need_nic_driver: bool = False
     rdma_on_host_alone: bool = False
+    rdma_devices_unlisted: bool = False
     tolerations: Sequence[Mapping[str, Any]] = ()
     paths: NodePaths = USUAL
     timeout_seconds: int = charts.RELEASE_SECONDS
@@ -99,8 +102,7 @@ def values(args: GpuOperatorArgs) -> dict[str, Any]:
         if config.driver_version is not None:
             driver["version"] = config.driver_version
         if config.driver_environment:
-            given = config.driver_environment.items()
-            driver["env"] = [{"name": name, "value": value} for name, value in given]
+            driver["env"] = _environment(config)
     return {
         "nfd": {"enabled": args.runs_nfd},
         # It labels nodes for the rest: where it does not run, nothing of the operator does, and no
@@ -124,16 +126,44 @@ def values(args: GpuOperatorArgs) -> dict[str, Any]:
             if args.paths.kubelet != KUBELET
             else {}
         ),
-        "devicePlugin": {"enabled": config.allocation == "device-plugin"},
+        "devicePlugin": _device_plugin(args),
         "dcgm": {"enabled": config.dcgm_exporter},
         "dcgmExporter": {
             "enabled": config.dcgm_exporter,
             "serviceMonitor": {"enabled": config.service_monitor},
         },
-        "gdrcopy": {"enabled": config.gdrcopy},
+        "gdrcopy": _gdrcopy(config),
         "mig": {"strategy": config.mig},
         "migManager": {"enabled": config.mig != "none"},
     }
+
+
+def _device_plugin(args: GpuOperatorArgs) -> dict[str, Any]:
+    """Return its values, by which it adds no RDMA device where NCCL would take it.
+
+    By default it adds all of the node where nvidia_fs is loaded (gpu-operator v26.7.0,
+    assets/state-device-plugin), and NCCL took NICs that were not the pod's (its release notes of
+    26.3.3).
+    """
+    env = [{"name": "MOFED_ENABLED", "value": "false"}] if args.rdma_devices_unlisted else []
+    enabled = args.config.allocation == "device-plugin"
+    return {"enabled": enabled} | ({"env": env} if env else {})
+
+
+def _environment(config: GpuOperatorConfig) -> list[dict[str, str]]:
+    given = config.driver_environment.items()
+    return [{"name": name, "value": value} for name, value in given]
+
+
+def _gdrcopy(config: GpuOperatorConfig) -> dict[str, Any]:
+    """Return GDRCopy's values: its container fetches the kernel's headers, as the driver's does.
+
+    Without its module the validator never lets the device plugin start (gpu-operator v26.7.0,
+    controllers/object_controls.go: transformGDRCopyContainer, which hands it the driver's package
+    repositories and no variable; cmd/nvidia-validator: GDRCOPY_ENABLED).
+    """
+    env = _environment(config) if config.gdrcopy else []
+    return {"enabled": config.gdrcopy} | ({"env": env} if env else {})
 
 
 def _toolkit(args: GpuOperatorArgs) -> dict[str, Any]:

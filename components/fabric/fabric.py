@@ -34,6 +34,8 @@ def gpu_operator_args(
         ),
         # Modes that say nothing of it leave it to the nodes' image, as OKE's with functions.
         rdma_on_host_alone=args.fabric.rdma_netns != "shared",
+        rdma_devices_unlisted=not args.fabric.row.hcas
+        and (args.fabric.rdma_netns == "shared" or args.fabric.row.moves),
         tolerations=tolerations(args.pools),
         paths=args.paths,
         timeout_seconds=patience(args.pools),

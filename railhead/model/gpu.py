@@ -15,8 +15,8 @@ class GpuOperatorConfig(Model):
     Args:
         driver: ``operator`` loads it in a container, ``host`` is in the nodes' image.
         driver_version: version of the container; None takes the chart's.
-        driver_environment: the container's variables, such as ``http_proxy`` where the package
-            servers of the nodes' distribution are behind a proxy.
+        driver_environment: the container's variables, and GDRCopy's, such as ``http_proxy`` where
+            the package servers of the nodes' distribution are behind a proxy.
         toolkit: the container toolkit, also ``operator`` or ``host``.
         gpudirect: how NICs reach GPU memory. ``dma-buf`` is the kernel's own way, which NVIDIA
             recommends and which the open kernel modules bring; ``peermem`` loads nvidia-peermem,

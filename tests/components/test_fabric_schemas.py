@@ -87,7 +87,7 @@ def _gpu(**fields: Any) -> tuple[Cluster, GpuOperatorConfig]:
         {},
         {"driver": "host", "toolkit": "host"},
         {"gpudirect": "peermem", "gdrcopy": True, "driver_version": "580.95.05"},
-        {"driver_environment": {"http_proxy": "http://proxy.example.com:3128"}},
+        {"driver_environment": {"http_proxy": "http://proxy.example.com:3128"}, "gdrcopy": True},
         {"allocation": "dra", "compute_domains": True},
         {"mig": "mixed", "dcgm_exporter": False},
     ],
@@ -118,11 +118,32 @@ def test_the_nvlink_domain_fits_its_schema(schemas: dict[tuple[str, str], Any]) 
     assert errors(body | {"metadata": {"name": name}}, schemas) == []
 
 
-def test_gpu_drivers_container_finds_a_proxy() -> None:
+def test_gpu_drivers_containers_find_a_proxy() -> None:
     """Packages of the nodes' distribution come through it at each start."""
-    stack, _ = _gpu(driver_environment={"http_proxy": "http://proxy.example.com:3128"})
-    env = {"name": "http_proxy", "value": "http://proxy.example.com:3128"}
-    assert _values(stack)["driver"]["env"] == [env]
+    proxy = {"http_proxy": "http://proxy.example.com:3128"}
+    stack, _ = _gpu(driver_environment=proxy, gdrcopy=True)
+    env = [{"name": "http_proxy", "value": "http://proxy.example.com:3128"}]
+    assert _values(stack)["driver"]["env"] == env
+    assert _values(stack)["gdrcopy"] == {"enabled": True, "env": env}
+
+
+def test_no_rdma_device_comes_beside_the_fabrics() -> None:
+    """NCCL takes all that it can open, and with nvidia_fs the plugin adds all of the node."""
+    env = [{"name": "MOFED_ENABLED", "value": "false"}]
+    for mode, more, given in (
+        ("sriov-roce", {"sriov": {"rdma_mode": "shared"}}, env),
+        ("sriov-roce", {}, None),
+        ("host-device", {}, env),
+        ("dranet", {}, env),
+        ("rdma-shared", {}, None),
+    ):
+        case = next(
+            c for c in cases() if (c.mode, c.fabric, c.platform) == (mode, "roce", "existing")
+        )
+        raw = cluster(case) | {"gpu_operator": {}}
+        raw["fabric"] |= more
+        plugin = _values(parse(raw, where="a case"))["devicePlugin"]
+        assert plugin.get("env") == given, (mode, more)
 
 
 def test_peermem_is_built_only_when_it_is_asked_for() -> None:
