@@ -169,6 +169,14 @@ class NvIpam(Model):
 Ipam = Annotated[HostLocalIpam | NvIpam, Field(discriminator="kind")]
 
 
+def _is_addresses(entry: str) -> bool:
+    try:
+        ipaddress.ip_network(entry.strip(), strict=False)
+    except ValueError:
+        return entry.strip() == "*"
+    return True
+
+
 class OfedConfig(Model):
     """The NIC's driver, DOCA-OFED, in a container; absent if the host has its own.
 
@@ -192,6 +200,23 @@ class OfedConfig(Model):
     def _loads_safely_by_itself(self) -> OfedConfig:
         if self.safe_load and self.upgrade != "rolling":
             raise problem("safe_load needs upgrade 'rolling'")
+        return self
+
+    @model_validator(mode="after")
+    def _reaches_the_api_server(self) -> OfedConfig:
+        """Refuse a proxy between the driver's init container and the API server.
+
+        It has the driver's variables since 26.4.0, and asks the API server at each start
+        (network-operator v26.4.1, manifests/state-ofed-driver).
+        """
+        given = {name.lower(): value for name, value in self.environment.items()}
+        spared = given.get("no_proxy", "").split(",")
+        if "https_proxy" in given and not any(map(_is_addresses, spared)):
+            raise problem(
+                "environment has https_proxy, by which the driver's init container would ask the "
+                "API server, and no driver would load: give no_proxy the addresses of the "
+                "cluster's services, such as '10.96.0.0/12'; see `kubectl get service kubernetes`"
+            )
         return self
 
 

@@ -408,3 +408,24 @@ def test_a_claim_says_which_nics_are_the_fabrics() -> None:
     assert f"x: fabric.selector: reads {name}, which RDMA devices without" in mistakes(raw)
     raw["fabric"]["selector"] = f"'ifName' in device.attributes['dra.net'] && {ports}"
     parse(raw, where="x")
+
+
+def test_a_proxy_spares_the_api_server() -> None:
+    """The init container of the NICs' driver has its variables, and asks the API server first."""
+    raw = case("sriov-roce")
+    proxied = {"HTTPS_PROXY": "http://proxy.example.com:3128"}
+    for spared, refused in (
+        (None, True),
+        (".svc,localhost", True),
+        ("localhost, 10.96.0.0/12", False),
+        ("10.96.0.1", False),
+        ("*", False),
+    ):
+        environment = proxied if spared is None else proxied | {"NO_PROXY": spared}
+        raw["fabric"]["network_operator"] = {"ofed": {"environment": environment}}
+        if refused:
+            assert "would ask the API server" in mistakes(raw), spared
+        else:
+            parse(raw, where="x")
+    raw["fabric"]["network_operator"] = {"ofed": {"environment": {"http_proxy": "http://proxy"}}}
+    parse(raw, where="x")
