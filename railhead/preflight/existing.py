@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -32,6 +32,10 @@ _SUFFIXES = {"rke2": "+rke2", "k3s": "+k3s", "k0s": "+k0s"}
 _MICROK8S = "microk8s.io/cluster"
 # Those that give a pod its devices by CDI; OKE's nodes run CRI-O.
 _RUNTIMES = ("containerd://", "cri-o://")
+# The oldest of each that read CDI 0.7 (NVIDIA/cloud-native-docs 52dcb7b, container-toolkit/
+# release-notes.md, 1.19.1; gpu-operator v26.7.0 has CDI on, and toolkit 1.20.0).
+_CDI = {"containerd": (1, 7, 16), "cri-o": (1, 30, 0)}
+_VERSION = re.compile(r"(containerd|cri-o)://v?(\d+)\.(\d+)\.(\d+)")
 # What modes need, and the stack's own plugins may bring; of others the platform's bring devices.
 _BROUGHT = ("multus", "operator", "nic-claims")
 # gpu-feature-discovery's label of the loaded driver.
@@ -60,6 +64,7 @@ _SYSTEM_LABELS = tuple(f"{_FEATURE}system-os_release.{name}" for name in ("ID", 
 _KERNEL_LABEL = f"{_FEATURE}kernel-version.full"
 # With ``false`` the GPU operator puts nothing on a node (state_manager.go, commonOperandsLabelKey).
 _OPERANDS = "nvidia.com/gpu.deploy.operands"
+_GPU = "nvidia.com/gpu"
 _GROUPS = {
     "kueue": "kueue.x-k8s.io",
     "jobset": "jobset.x-k8s.io",
@@ -134,15 +139,24 @@ def _keeps_out(taint: Object) -> bool:
     return bool(taint["effect"] != "PreferNoSchedule")
 
 
+def _in_pools(node: Object, cluster: ExistingCluster) -> bool:
+    labels = _labels(node).items()
+    return any(pool.node_selector.items() <= labels for pool in cluster.pools)
+
+
 def _members(client: Kubernetes, cluster: ExistingCluster) -> list[Object]:
     """Return the nodes of the stack's pools."""
+    return [node for node in nodes.live(client) if _in_pools(node, cluster)]
+
+
+def _with_gpus(client: Kubernetes, cluster: ExistingCluster) -> list[Object]:
+    """Return the nodes of the pools, and others on which the GPU operator would find GPUs."""
     return [
         node
         for node in nodes.live(client)
-        if any(
-            pool.node_selector.items() <= (node["metadata"].get("labels") or {}).items()
-            for pool in cluster.pools
-        )
+        if _in_pools(node, cluster)
+        or set(_GPU_LABELS) & _labels(node).keys()
+        or _allocatable(node).get(_GPU, "0") != "0"
     ]
 
 
@@ -150,6 +164,17 @@ def _named(members: list[Object]) -> str:
     names = [str(node["metadata"]["name"]) for node in members]
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
     return ", ".join(names[:5]) + more
+
+
+def _grouped(members: list[Object], kind: Callable[[Object], str]) -> dict[str, list[Object]]:
+    groups: dict[str, list[Object]] = {}
+    for node in members:
+        groups.setdefault(kind(node), []).append(node)
+    return groups
+
+
+def _listed(groups: Mapping[str, list[Object]]) -> str:
+    return "; ".join(f"{name}: {_named(having)}" for name, having in sorted(groups.items()))
 
 
 def distribution(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
@@ -200,16 +225,18 @@ def kubelet(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
 
 
 def runtime(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
-    """Look for a runtime that has CDI on where the host brings the toolkit."""
-    host = cluster.gpu_operator is not None and cluster.gpu_operator.toolkit == "host"
-    members = _members(client, cluster)
-    versions: dict[str, list[Object]] = {}
-    for node in members:
-        version = node["status"]["nodeInfo"]["containerRuntimeVersion"]
-        versions.setdefault(version, []).append(node)
-    for version, having in sorted(versions.items()):
+    """Look for a runtime that gives pods their GPUs, of one kind where an operator sets it up."""
+    own = cluster.gpu_operator
+    host = own is not None and own.toolkit == "host"
+    for version, having in sorted(_grouped(_members(client, cluster), _runtime).items()):
         if not version.startswith(_RUNTIMES):
             yield failed(f"{_named(having)}: the runtime is {version}, not containerd or CRI-O")
+        elif own is not None and _lacks_cdi(version):
+            yield failed(
+                f"{_named(having)}: {version} is too old for what the GPU operator's device plugin "
+                "writes of GPUs (CDI 0.7): pods that ask for one would not start",
+                "move the nodes to containerd 1.7.16 or newer, or to CRI-O 1.30 or newer",
+            )
         elif host and version.startswith("containerd://1."):
             yield unknown(
                 f"{_named(having)}: {version} has CDI off by default, and tells nobody whether it "
@@ -218,6 +245,23 @@ def runtime(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
             )
         else:
             yield ok(f"{len(having)} nodes run {version}")
+    kinds = _grouped(_with_gpus(client, cluster), lambda node: _runtime(node).partition(":")[0])
+    if own is not None and not host and len(kinds) > 1:
+        yield failed(
+            "the GPU operator's toolkit is for one runtime, and nodes of another offer no GPU: "
+            + _listed(kinds),
+            "give all nodes with GPUs one, or install the toolkit in their images "
+            "(`gpu_operator.toolkit: host`)",
+        )
+
+
+def _runtime(node: Object) -> str:
+    return str(node["status"]["nodeInfo"]["containerRuntimeVersion"])
+
+
+def _lacks_cdi(version: str) -> bool:
+    match = _VERSION.match(version)
+    return match is not None and tuple(map(int, match.groups()[1:])) < _CDI[match[1]]
 
 
 def driver(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
@@ -241,18 +285,20 @@ def system(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
     """Compare the nodes' systems, where the operator takes one node's for that of all."""
     if cluster.gpu_operator is None or cluster.gpu_operator.driver != "operator":
         return
-    systems: dict[str, list[Object]] = {}
-    for node in _members(client, cluster):
-        image = str(node["status"]["nodeInfo"]["osImage"])
-        match = _SYSTEM.match(image)
-        systems.setdefault(match[0] if match else image, []).append(node)
-    those = "; ".join(f"{name}: {_named(having)}" for name, having in sorted(systems.items()))
+    systems = _grouped(_with_gpus(client, cluster), _release)
+    those = _listed(systems)
     if len(systems) > 1:
         yield failed(
             f"the GPUs' driver would load on nodes of one system alone, and these differ: {those}"
         )
     else:
-        yield ok(f"all nodes run one system: {those}")
+        yield ok(f"all nodes with GPUs run one system: {those}")
+
+
+def _release(node: Object) -> str:
+    image = str(node["status"]["nodeInfo"]["osImage"])
+    match = _SYSTEM.match(image)
+    return match[0] if match else image
 
 
 def labels(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
@@ -289,11 +335,10 @@ def _missing_labels(
         yield failed(f"Node Feature Discovery does not run here: nobody serves {_NFD_GROUP}")
         return
     nics = network is not None and network.loads_driver
-    drivers = nics or (gpus is not None and gpus.driver == "operator")
     # Of several labels a node needs any one.
     for keys in (
         *((_GPU_LABELS,) if gpus is not None else ()),
-        *((key,) for key in _SYSTEM_LABELS if drivers),
+        *((key,) for key in _SYSTEM_LABELS if nics or gpus is not None),
         *(((_KERNEL_LABEL,),) if nics else ()),
     ):
         if lacking := [node for node in members if not set(keys) & _labels(node).keys()]:

@@ -248,11 +248,16 @@ def test_another_runtime_fails(reader: Kubernetes, kube: KubeClient, raw: Raw) -
     for runtime, passed in (
         ("docker://28.0.0", False),
         ("containerd://1.7.28", None),
+        ("containerd://1.7.12-0ubuntu4", False),
+        ("containerd://1.6.39", False),
+        ("cri-o://1.29.13", False),
         ("cri-o://1.34.0", True),
     ):
         patch(kube, "/api/v1/nodes/dgx-1/status", {"status": {"nodeInfo": info(runtime)}})
         findings = list(checks.runtime(reader, parsed(raw)))
         assert {f.passed for f in findings} == {True, passed}
+    brought = raw | {"gpu_operator": {"driver": "operator"}}
+    fails(reader, "runtime", brought, "containerd: dgx-0; cri-o: dgx-1")
     patch(kube, "/api/v1/nodes/dgx-1/status", {"status": {"nodeInfo": info("docker://28.0.0")}})
     fails(reader, "runtime", raw, "dgx-1: the runtime is docker://28.0.0, not")
 
@@ -277,6 +282,13 @@ def test_nodes_of_two_systems_fail(reader: Kubernetes, kube: KubeClient, raw: Ra
         assert [f.passed for f in checks.system(reader, parsed(brought))] == [passed], old
     fails(reader, "system", brought, "Ubuntu 22.04: dgx-0; Ubuntu 24.04: dgx-1")
     assert list(checks.system(reader, parsed(raw))) == [], "the host brings the driver"
+    # Of no pool, but with GPUs, to which the operator goes as well.
+    present = "feature.node.kubernetes.io/pci-10de.present"
+    for gpus, passed in (("true", False), (None, True)):
+        labels = {"railhead.dev/pool": "others", present: gpus}
+        patch(kube, "/api/v1/nodes/dgx-1", {"metadata": {"labels": labels}})
+        assert [f.passed for f in checks.system(reader, parsed(brought))] == [passed]
+    patch(kube, "/api/v1/nodes/dgx-1", {"metadata": {"labels": {"railhead.dev/pool": "h100"}}})
 
 
 def test_a_node_from_which_operators_are_kept_fails(
@@ -347,6 +359,7 @@ def test_operators_and_modules_of_others_fail(
     """Last: the server keeps a definition for a while."""
     assert "sriovnetwork.openshift.io" in checks.releases(parsed(raw))
     theirs = raw | {"fabric": raw["fabric"] | {"network_operator": {"nfd": "existing", "ofed": {}}}}
+    hosts = raw | {"fabric": raw["fabric"] | {"network_operator": {"nfd": "existing"}}}
     fails(reader, "labels", theirs, "does not run here: nobody serves nfd.k8s-sigs.io")
     definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     for body in crds.operators("nvidia.com", "nfd.k8s-sigs.io"):
@@ -368,6 +381,8 @@ def test_operators_and_modules_of_others_fail(
     ):
         for name in NODES:
             fails(reader, "labels", theirs, name)
+            if label != "kernel-version.full":
+                fails(reader, "labels", hosts, name)
             labels = {f"{prefix}{label}": "true"}
             patch(kube, f"/api/v1/nodes/{name}", {"metadata": {"labels": labels}})
     assert [f.passed for f in checks.labels(reader, parsed(theirs))] == [True]
