@@ -65,6 +65,9 @@ _KERNEL_LABEL = f"{_FEATURE}kernel-version.full"
 # With ``false`` the GPU operator puts nothing on a node (state_manager.go, commonOperandsLabelKey).
 _OPERANDS = "nvidia.com/gpu.deploy.operands"
 _GPU = "nvidia.com/gpu"
+# Anywhere in a providerID: by these the SR-IOV operator takes a node for a virtual machine
+# (Mellanox/sriov-network-operator 553d46a, pkg/vars: GetPlatformType).
+_VIRTUAL = ("openstack", "aws")
 _GROUPS = {
     "kueue": "kueue.x-k8s.io",
     "jobset": "jobset.x-k8s.io",
@@ -421,6 +424,25 @@ def _peermem(name: str, elements: Object, cluster: ExistingCluster) -> Finding:
     return ok(f"{name}: mlx5_core is loaded")
 
 
+def functions(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
+    """Look for nodes that the SR-IOV operator would take for virtual machines."""
+    if "sriov" not in cluster.fabric.row.operators:
+        return
+    members = _members(client, cluster)
+    virtual = [node for node in members if any(cloud in _provider(node) for cloud in _VIRTUAL)]
+    if virtual:
+        yield failed(
+            f"{_named(virtual)}: with a providerID that has {' or '.join(_VIRTUAL)}, by which the "
+            "SR-IOV operator takes a node for a virtual machine: it would make no function there"
+        )
+    else:
+        yield ok(f"{len(members)} nodes are machines to the SR-IOV operator")
+
+
+def _provider(node: Object) -> str:
+    return str((node.get("spec") or {}).get("providerID") or "").lower()
+
+
 def operators(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
     """Look for operators of others that the stack would install as well."""
     wanted = releases(cluster)
@@ -597,6 +619,7 @@ ASKER = Asker(
         "system": system,
         "labels": labels,
         "modules": modules,
+        "functions": functions,
         "operators": operators,
         "devices": devices,
         "storage": storage,

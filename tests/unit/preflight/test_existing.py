@@ -300,6 +300,20 @@ def test_a_node_from_which_operators_are_kept_fails(
         assert [f.passed for f in checks.labels(reader, parsed(raw))] == [passed]
 
 
+def test_a_node_that_is_virtual_to_an_operator_fails(
+    reader: Kubernetes, kube: KubeClient, raw: Raw
+) -> None:
+    """The SR-IOV operator would make no function, though it is bare metal."""
+    assert [f.passed for f in checks.functions(reader, parsed(raw))] == [True]
+    shared = raw | {"fabric": {"kind": "infiniband", "mode": "rdma-shared"}}
+    node = {"apiVersion": "v1", "kind": "Node", "spec": {"providerID": "openstack:///dgx-9"}}
+    labels = {"railhead.dev/pool": "h100"}
+    node |= {"metadata": {"name": "dgx-9", "labels": labels}}
+    with made(kube, "/api/v1/nodes", node):
+        fails(reader, "functions", raw, "dgx-9: with a providerID")
+        assert list(checks.functions(reader, parsed(shared))) == []
+
+
 def test_devices_come_from_one_plugin(reader: Kubernetes, kube: KubeClient, raw: Raw) -> None:
     """OKE has a plugin for GPUs of its own, which an operator would be beside."""
     bare = {key: value for key, value in raw.items() if key != "gpu_operator"}
