@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,7 +9,7 @@ import pulumi
 from pulumi_gcp import filestore
 
 from railhead.base.names import physical_name
-from railhead.components.gcp.outputs import when_made
+from railhead.components.gcp.outputs import apart_from_rails, when_made
 from railhead.components.gcp.primary_network import NetworkRefs
 from railhead.platform.gcp.model import FilestoreStorage
 
@@ -99,12 +98,5 @@ def _address(network: filestore.outputs.InstanceNetwork, apart: Sequence[str]) -
     # A volume without an address would be found out by the first job.
     if not network.ip_addresses:
         raise ValueError("GCP gave the Filestore instance no address")
-    address = network.ip_addresses[0]
-    for block in apart:
-        if ipaddress.ip_address(address) in ipaddress.ip_network(block):
-            pulumi.log.warn(
-                f"GCP put the Filestore instance at {address}, which nodes look for at a GPU's "
-                f"NIC, in {block} of platform.gpu_networks: no pod there mounts it; add a file "
-                "system with `addresses` elsewhere (docs/gcp.md, File systems)"
-            )
-    return address
+    way = "add a file system with `addresses` elsewhere"
+    return apart_from_rails(network.ip_addresses[0], apart, way)

@@ -292,6 +292,7 @@ class GcpInfrastructure(pulumi.ComponentResource):
                 zone=platform.zone,
                 network=self.network,
                 storage=storage,
+                apart=self._gpu_subnets(),
                 deletion_protection=platform.deletion_protection,
                 after=access,
             ),

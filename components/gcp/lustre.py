@@ -9,6 +9,7 @@ import pulumi
 from pulumi_gcp import lustre
 
 from railhead.base.names import physical_name
+from railhead.components.gcp.outputs import apart_from_rails
 from railhead.components.gcp.primary_network import NetworkRefs
 from railhead.platform.gcp.model import LustreStorage
 
@@ -23,6 +24,7 @@ class LustreArgs:
         zone: the zone of the instance.
         network: the VPC that reaches the instance.
         storage: name, capacity in GiB, throughput and file system.
+        apart: CIDR blocks that nodes reach at further interfaces, where the instance is not to be.
         deletion_protection: whether Pulumi refuses to delete or replace the instance.
         after: the network's private services access, unless that was there before.
     """
@@ -32,6 +34,7 @@ class LustreArgs:
     zone: str
     network: NetworkRefs
     storage: LustreStorage
+    apart: Sequence[str] = ()
     deletion_protection: bool = True
     after: Sequence[pulumi.Resource] = ()
 
@@ -75,5 +78,8 @@ class Lustre(pulumi.ComponentResource):
             "{0}/{1}/{2}", args.project, args.zone, self.instance.instance_id
         )
         # Such as 10.0.0.2@tcp:/lustrefs.
-        self.address = self.instance.mount_point.apply(lambda point: point.partition("@")[0])
+        way = "give the network's private services access a range elsewhere, and add a file system"
+        self.address = self.instance.mount_point.apply(
+            lambda point: apart_from_rails(point.partition("@")[0], args.apart, way)
+        )
         self.register_outputs({"instance": self.instance.id})

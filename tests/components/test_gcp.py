@@ -749,6 +749,30 @@ def test_filestore_that_nodes_look_for_at_a_rail(cidr: str, warned: bool) -> Non
     assert bool(warnings) == warned
 
 
+@pytest.mark.parametrize(("cidr", "warned"), [("10.8.0.0/16", True), ("10.254.0.0/16", False)])
+def test_lustre_that_nodes_look_for_at_a_rail(cidr: str, warned: bool) -> None:
+    """Private services access of an existing network may lie among the rails."""
+
+    def edit(cluster: dict[str, Any]) -> None:
+        cluster["platform"]["network"] = {
+            "kind": "existing",
+            "network": "net",
+            "subnetwork": "nodes",
+            "pods_range": "pods",
+            "services_range": "services",
+            "service_connection": True,
+            "storage_names": True,
+        }
+        cluster["platform"]["gpu_networks"]["cidr"] = cidr
+
+    texts: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pulumi.log.warn", texts.append)
+        variant(ULTRA, edit)
+    warnings = [t for t in texts if "at 10.8.0.2, which nodes look for" in t and "/20 of" in t]
+    assert bool(warnings) == warned
+
+
 def test_bucket_reads_may_be_cached_on_local_ssds() -> None:
     """gcs-fuse-csi-driver, pkg/webhook/config.go: "0" means no limit; the default is 5 GiB."""
 
