@@ -19,7 +19,7 @@ from railhead.machines.machine import GkeMachine
 from railhead.model import namespaces
 from railhead.model.queueing import KueueConfig
 from railhead.platform.gcp import maintenance
-from railhead.platform.gcp.facts import node_networks
+from railhead.platform.gcp.facts import PRIVATE, node_networks, private
 from railhead.platform.gcp.model import (
     BucketStorage,
     CompactPlacement,
@@ -71,8 +71,12 @@ _LUSTRE = {
 _FILESTORE_PREFIXES = (24, 26)
 # What a network of the cluster's own has addresses for.
 _FIELDS = ("nodes", "pods", "services", "google_services")
-# VPC documentation, private services access: the least that a service of Google's takes.
-_SERVICES_PREFIX = 24
+# Of google_services, for each Lustre instance: a contiguous block (Managed Lustre documentation,
+# Configure a VPC network). It was a /24, which was too little for Google's own blueprint
+# (GoogleCloudPlatform/cluster-toolkit #5306, 2026-03), and is a /23.
+_LUSTRE_PREFIX, _LUSTRE_PREFIX_ONCE = 23, 24
+# GKE answers "Services CIDR range is smaller than minimum (14 < 16)" (rancher/rancher #32207).
+_WIDEST_SERVICES = 16
 # Compute Engine documentation, local SSDs: each disk has 375 GiB.
 _LOCAL_SSD_GIB = 375
 # Storage classes that GKE's Filestore driver brings. Without a parameter `network`, as they are, it
@@ -522,9 +526,19 @@ def _ranges(cluster: GcpCluster) -> Iterator[tuple[str, ipaddress.IPv4Network]]:
 
 
 def _ipv6(cluster: GcpCluster) -> Iterator[Problem]:
-    for path, text in _network_fields(cluster):
-        if ":" in text:
-            yield path, f"{text!r} is IPv6; GKE takes IPv4 here"
+    for field in (_network_fields, _gpu_range):
+        for path, text in told(field, cluster):
+            if ":" in text:
+                yield path, f"{text!r} is IPv6; GKE takes IPv4 here"
+
+
+def _service_range(cluster: GcpCluster) -> Iterator[Problem]:
+    services = dict(_ranges(cluster)).get("platform.network.services")
+    if services is not None and services.prefixlen < _WIDEST_SERVICES:
+        yield (
+            "platform.network.services",
+            f"{str(services)!r} is wider than the /{_WIDEST_SERVICES} that GKE takes; narrow it",
+        )
 
 
 def _overlaps(cluster: GcpCluster) -> Iterator[Problem]:
@@ -620,9 +634,26 @@ def _size(path: str, row: GcpStorage) -> Iterator[Problem]:
 def _filestore_prefixes(cluster: GcpCluster) -> Iterator[Problem]:
     for path, text in _filestore_ranges(cluster):
         network = ipaddress.ip_network(text)
-        if network.version != 4 or network.prefixlen not in _FILESTORE_PREFIXES:
+        if not private(network) or network.prefixlen not in _FILESTORE_PREFIXES:
             listed = " or ".join(f"/{prefix}" for prefix in _FILESTORE_PREFIXES)
-            yield path, f"{text!r} is no IPv4 block that Filestore takes: {listed}"
+            yield path, f"{text!r} is no IPv4 block that Filestore takes: {listed} of {PRIVATE}"
+
+
+def _filestore_clients(cluster: GcpCluster) -> Iterator[Problem]:
+    """Yield addresses of nodes that Filestore lets in only if an instance names them.
+
+    Filestore documentation, Network configuration and IP resource requirements: clients outside RFC
+    1918 get in by access control based on IP addresses, which the stack leaves to Google.
+    """
+    path = "platform.network.nodes"
+    nodes = dict(_ranges(cluster)).get(path)
+    filestore = any(isinstance(row, FilestoreStorage) for row in cluster.platform.storage)
+    if filestore and nodes is not None and not private(nodes):
+        yield (
+            path,
+            f"{str(nodes)!r} is not of {PRIVATE}: Filestore lets no other node in, and no pod "
+            "would mount it; choose such addresses",
+        )
 
 
 def _file_systems(cluster: GcpCluster) -> Iterator[Problem]:
@@ -728,14 +759,17 @@ def _storage_names(cluster: GcpCluster) -> Iterator[Problem]:
 
 
 def _service_addresses(cluster: GcpCluster) -> Iterator[Problem]:
-    lustre = any(isinstance(row, LustreStorage) for row in cluster.platform.storage)
-    service_addresses = dict(_ranges(cluster)).get("platform.network.google_services")
-    if lustre and service_addresses and service_addresses.prefixlen > _SERVICES_PREFIX:
-        yield (
-            "platform.network.google_services",
-            f"{str(service_addresses)!r} is less than the /{_SERVICES_PREFIX} that Google takes; "
-            "widen it",
-        )
+    for path, text in _no_room_for_lustre(cluster, _LUSTRE_PREFIX_ONCE):
+        yield path, f"{text}, which Google takes; widen it"
+
+
+def _no_room_for_lustre(cluster: GcpCluster, prefix: int) -> Iterator[Problem]:
+    """Yield addresses of Google's services that lack a block for each Lustre file system."""
+    path = "platform.network.google_services"
+    given = dict(_ranges(cluster)).get(path)
+    count = sum(isinstance(row, LustreStorage) for row in cluster.platform.storage)
+    if given is not None and given.num_addresses < count << (32 - prefix):
+        yield path, f"{str(given)!r} has no /{prefix} for each Lustre file system ({count})"
 
 
 def _claims(cluster: GcpCluster) -> Iterator[Problem]:
@@ -919,12 +953,14 @@ _CHECKS: tuple[Callable[[GcpCluster], Iterator[Problem]], ...] = (
     _dranet_version,
     _fabric,
     _ipv6,
+    _service_range,
     _overlaps,
     _nodes_fit,
     _gpu_nodes_fit,
     _storage,
     _storage_sizes,
     _filestore_prefixes,
+    _filestore_clients,
     _file_systems,
     _bucket_names,
     _bucket_rights,
@@ -983,6 +1019,12 @@ def doubts(cluster: GcpCluster) -> Iterator[Problem]:
             "platform.maintenance.no_upgrades_from",
             "is missing: GKE upgrades one node after another by itself, which ends the jobs on "
             "each; with a day that is over it leaves that to you until a version's support ends",
+        )
+    for path, text in _no_room_for_lustre(cluster, _LUSTRE_PREFIX):
+        yield (
+            path,
+            f"{text}, which Google takes for new ones; widen it in a new stack, and leave one that "
+            "runs",
         )
     yield from _reservations(cluster)
     for path, pool, machine in _pools(cluster):

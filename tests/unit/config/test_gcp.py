@@ -64,6 +64,13 @@ def test_the_stacks_are_without_mistakes(name: str) -> None:
 
 
 COMPACT = {"kind": "compact"}
+ANOTHER_LUSTRE = {
+    "kind": "lustre",
+    "name": "scratch",
+    "capacity_gib": 180000,
+    "throughput": 500,
+    "filesystem": "scratch",
+}
 FLEX = {"kind": "flex-start"}
 BY_KUEUE: list[tuple[str, Any]] = [
     ("pools.0.capacity", FLEX),
@@ -189,7 +196,17 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
         ULTRA,
         [("platform.network.google_services", "10.8.0.0/28")],
         "platform.network.google_services",
-        "less than the /24",
+        "has no /24 for each Lustre file system (1)",
+    ),
+    (
+        ULTRA,
+        [
+            ("platform.network.google_services", "10.8.0.0/24"),
+            ("platform.storage.1", ANOTHER_LUSTRE),
+            ("checkpoints.1.storage_class", "scratch"),
+        ],
+        "platform.network.google_services",
+        "has no /24 for each Lustre file system (2)",
     ),
     (
         ULTRA,
@@ -477,6 +494,24 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
         "12 addresses in each for 16 GPU nodes",
     ),
     (ULTRA, [("platform.network.pods", "fd00::/48")], "platform.network.pods", "is IPv6"),
+    (
+        ULTRA,
+        [("platform.gpu_networks.cidr", "fd00::/48")],
+        "platform.gpu_networks.cidr",
+        "is IPv6",
+    ),
+    (
+        ULTRA,
+        [("platform.network.services", "10.16.0.0/15")],
+        "platform.network.services",
+        "wider than the /16 that GKE takes",
+    ),
+    (
+        MEGA,
+        [("platform.network.nodes", "100.64.0.0/20")],
+        "platform.network.nodes",
+        "Filestore lets no other node in",
+    ),
     (ULTRA, [("platform.network.mtu", 9000)], "platform.network.mtu", "less than or equal to 8896"),
     # Storage.
     (
@@ -575,7 +610,7 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
             "platform.storage[0].addresses",
             f"'{block}' is no IPv4 block that Filestore takes: /24 or /26",
         )
-        for block in ("10.8.0.0/29", "fd00::/24")
+        for block in ("10.8.0.0/29", "fd00::/24", "100.64.0.0/24")
     ),
     (
         MEGA,
@@ -685,6 +720,9 @@ def test_mistakes_of_all_kinds_come_at_once() -> None:
 
 
 RIGHT: list[tuple[Mapping[str, Any], list[tuple[str, Any]]]] = [
+    (ULTRA, [("platform.network.services", "10.16.0.0/16")]),
+    # Without a Filestore.
+    (ULTRA, [("platform.network.nodes", "100.64.0.0/20")]),
     (ULTRA, BY_KUEUE),
     (ULTRA, [*VOLCANO, ("pools.0.capacity", UNQUEUED), ("pools.0.placement", COMPACT)]),
     (ULTRA, [("pools.0.capacity", {"kind": "on-demand"})]),

@@ -1046,6 +1046,14 @@ EDGES: dict[str, tuple[str, list[Any], dict[Any, str]]] = {
             for at in ("/home", "/opt", "/root", "/tmp", "/var", "/var/lib")
         },
     ),
+    "platform.network.google_services": (
+        "gcp-a3-ultra",
+        ["10.8.0.0/23"],
+        {
+            "10.8.0.0/24": "'10.8.0.0/24' has no /23 for each Lustre file system (1), which Google "
+            "takes for new ones; widen it in a new stack, and leave one that runs"
+        },
+    ),
     "fair.sharing": ("onprem-roce-shared", [True], {}),
     "teams[1].shares[0].borrow": (
         "onprem-roce-shared",
