@@ -11,7 +11,7 @@ from urllib.parse import quote
 from railhead.base.finding import Finding
 from railhead.base.names import physical_name
 from railhead.machines import GKE_MACHINES, MACHINES
-from railhead.platform.gcp.facts import node_networks
+from railhead.platform.gcp.facts import PRIVATE, node_networks, private
 from railhead.platform.gcp.model import (
     BucketStorage,
     CompactPlacement,
@@ -413,21 +413,38 @@ def subnets(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
             yield failed(f"subnet {network.subnetwork} has no range {wanted}")
     if not there.get("privateIpGoogleAccess"):
         yield failed(f"subnet {network.subnetwork} has no Private Google Access")
-    yield from _beside_rails(cluster, there)
+    yield from _overlapping(cluster, there)
+    block = ipaddress.ip_network(there["ipCidrRange"])
+    kinds = {type(row) for row in cluster.platform.storage}
+    if FilestoreStorage in kinds and not private(block):
+        yield failed(
+            f"subnet {network.subnetwork} is {block}, not of {PRIVATE}: Filestore lets none of its "
+            "nodes in",
+            "name another subnet, or another kind of storage",
+        )
     yield ok(f"subnet {network.subnetwork} is {there['ipCidrRange']}")
 
 
-def _beside_rails(cluster: GcpCluster, subnet: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield ranges of a subnet that overlap the GPU networks, whose NICs the same machines have."""
+def _overlapping(cluster: GcpCluster, subnet: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield ranges of a subnet that overlap those of GPU networks or of a Filestore.
+
+    The same machines have NICs in both networks, and Google refuses an instance among a subnet's
+    addresses (file.v1, reservedIpRange).
+    """
     networks = cluster.platform.gpu_networks
-    if not isinstance(networks, NewGpuNetworks):
-        return
-    rails = ipaddress.ip_network(networks.cidr)
-    for row in (subnet, *subnet.get("secondaryIpRanges", ())):
-        if rails.overlaps(ipaddress.ip_network(row["ipCidrRange"])):
-            part = f"{row['ipCidrRange']} of subnet {subnet['name']}"
-            remedy = "choose another gpu_networks.cidr"
-            yield failed(f"{part} overlaps gpu_networks.cidr, {rails}", remedy)
+    blocks = {
+        f"addresses of {row.name}": row.addresses
+        for row in cluster.platform.storage
+        if isinstance(row, FilestoreStorage) and row.addresses is not None
+    }
+    if isinstance(networks, NewGpuNetworks):
+        blocks["gpu_networks.cidr"] = networks.cidr
+    for field, block in blocks.items():
+        for row in (subnet, *subnet.get("secondaryIpRanges", ())):
+            if ipaddress.ip_network(block).overlaps(ipaddress.ip_network(row["ipCidrRange"])):
+                part = f"{row['ipCidrRange']} of subnet {subnet['name']}"
+                remedy = f"choose another block for {field}"
+                yield failed(f"{part} overlaps {field}, {block}", remedy)
 
 
 def kubernetes(google: Google, cluster: GcpCluster) -> Iterator[Finding]:

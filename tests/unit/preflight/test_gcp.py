@@ -402,6 +402,7 @@ def second_pool(**capacity: str) -> Callable[[Raw], None]:
 
 
 SUBNET = key("/regions/europe-west1/subnetworks/nodes")
+SUBNET_OF_MEGA = key("/regions/us-central1/subnetworks/nodes")
 
 
 def subnet(*ranges: str, **more: Any) -> Raw:
@@ -597,6 +598,20 @@ CASES = [
         "10.4.0.0/14 of subnet nodes overlaps gpu_networks.cidr, 10.5.0.0/16",
         edit=own_network_beside("10.5.0.0/16"),
         change=put(SUBNET, subnet("pods", "services")),
+    ),
+    Case(
+        "subnets",
+        "10.8.0.0/15 of subnet nodes overlaps addresses of filestore, 10.9.0.0/24",
+        stack=MEGA,
+        edit=own_network,
+        change=put(SUBNET_OF_MEGA, subnet("pods", "services", ipCidrRange="10.8.0.0/15")),
+    ),
+    Case(
+        "subnets",
+        "subnet nodes is 100.64.0.0/20, not of 10.0.0.0/8",
+        stack=MEGA,
+        edit=own_network,
+        change=put(SUBNET_OF_MEGA, subnet("pods", "services", ipCidrRange="100.64.0.0/20")),
     ),
     Case(
         "kubernetes",
