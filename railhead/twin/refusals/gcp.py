@@ -15,11 +15,13 @@ _LUSTRE = "gcp:lustre/instance:Instance"
 #: What a producer keeps of a connection when its instance is gone, for hours to days.
 HELD = "producer of private services access"
 _NETWORK = "gcp:compute/network:Network"
+_SUBNET = "gcp:compute/subnetwork:Subnetwork"
+_ADDRESS = "gcp:compute/globalAddress:GlobalAddress"
 _IN_NETWORK = {
-    "gcp:compute/subnetwork:Subnetwork": ("network",),
+    _SUBNET: ("network",),
     "gcp:compute/firewall:Firewall": ("network",),
     "gcp:compute/router:Router": ("network",),
-    "gcp:compute/globalAddress:GlobalAddress": ("network",),
+    _ADDRESS: ("network",),
     _CLUSTER: ("network",),
 }
 UNIQUE: Mapping[str, Unique] = {
@@ -40,7 +42,7 @@ UNIQUE: Mapping[str, Unique] = {
 }
 DEPENDANTS: Mapping[str, Dependants] = {
     _NETWORK: Dependants(row="gcp.network-in-use", users=_IN_NETWORK),
-    "gcp:compute/subnetwork:Subnetwork": Dependants(
+    _SUBNET: Dependants(
         row="gcp.subnet-in-use",
         users={
             _CLUSTER: ("subnetwork",),
@@ -136,6 +138,14 @@ def _dataplane(_: Account, cluster: Made) -> None:
         refuse("gcp.multinet-dataplane")
 
 
+def _services(account: Account, cluster: Made) -> None:
+    name = at(cluster.inputs, "ipAllocationPolicy.servicesSecondaryRangeName")
+    subnet = account.find(str(cluster.inputs.get("subnetwork")))
+    for row in (subnet.inputs.get("secondaryIpRanges") if subnet else None) or ():
+        if row["rangeName"] == name and int(row["ipCidrRange"].partition("/")[2]) < 16:
+            refuse("gcp.services-range")
+
+
 def _identity(account: Account, member: Made) -> None:
     pools = [at(c.inputs, "workloadIdentityConfig.workloadPool") for c in account.of(_CLUSTER)]
     if ".svc.id.goog" in str(member.inputs.get("member")) and not any(pools):
@@ -148,6 +158,15 @@ def _connected(account: Account, instance: Made) -> None:
     # In a network that was there before, the connection was too.
     if not connected and any(n.id == network for n in account.of(_NETWORK)):
         refuse("gcp.lustre-connection")
+
+
+def _addressed(account: Account, instance: Made) -> None:
+    network = instance.inputs.get("network")
+    mine = [a for a in account.of(_ADDRESS) if a.inputs.get("network") == network]
+    there = [i for i in account.of(_LUSTRE) if i.inputs.get("network") == network]
+    # In a network that was there before, the addresses were too.
+    if mine and sum(2 ** (32 - int(a.inputs["prefixLength"])) >> 9 for a in mine) <= len(there):
+        refuse("gcp.lustre-addresses")
 
 
 def _unprotected(_: Account, cluster: Made) -> None:
@@ -182,9 +201,9 @@ def left_behind(made: Made) -> Made | None:
 
 
 CREATE: Mapping[str, tuple[Callable[[Account, Made], None], ...]] = {
-    _CLUSTER: (_maintained, _dataplane),
+    _CLUSTER: (_maintained, _dataplane, _services),
     _POOL: (_flex, _reserved, _placed, _disk, _sizes, _managed),
-    _LUSTRE: (_connected,),
+    _LUSTRE: (_connected, _addressed),
     "gcp:storage/bucketIAMMember:BucketIAMMember": (_identity,),
     "gcp:projects/iAMMember:IAMMember": (_identity,),
     "gcp:serviceaccount/iAMMember:IAMMember": (_identity,),
@@ -212,6 +231,7 @@ CHECKED: tuple[str, ...] = (
     "gcp.flex-reservation",
     "gcp.flex-static",
     "gcp.identity-pool",
+    "gcp.lustre-addresses",
     "gcp.lustre-connection",
     "gcp.maintenance",
     "gcp.multinet-dataplane",
@@ -221,6 +241,7 @@ CHECKED: tuple[str, ...] = (
     "gcp.placement-queued",
     "gcp.placement-single-zone",
     "gcp.queued-min",
+    "gcp.services-range",
     "gcp.spot-flex",
     "gcp.spot-reservation",
     "gcp.surge",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ NETWORK = "gcp:compute/network:Network"
 SUBNET = "gcp:compute/subnetwork:Subnetwork"
 CONNECTION = "gcp:servicenetworking/connection:Connection"
 LUSTRE = "gcp:lustre/instance:Instance"
+ADDRESS = "gcp:compute/globalAddress:GlobalAddress"
 MEMBER = "gcp:storage/bucketIAMMember:BucketIAMMember"
 LAYER = "cloud.google.com/gce-topology-"
 NO_RESERVATION = {"consumeReservationType": "NO_RESERVATION"}
@@ -178,6 +180,29 @@ def test_lustre_needs_its_networks_connection() -> None:
         on_create(account(network), lustre)
     on_create(account(network, made(CONNECTION, network="n-id")), lustre)
     on_create(account(), lustre)
+
+
+def test_lustre_takes_a_block_of_its_own() -> None:
+    """Managed Lustre documentation: a /23 for each; cluster-toolkit #5306: a /24 is too little."""
+    way = made(CONNECTION, network="n-id")
+    lustre = made(LUSTRE, "l", network="n-id")
+    small, room = (made(ADDRESS, network="n-id", prefixLength=size) for size in (24, 23))
+    with refused("lustre-addresses"):
+        on_create(account(way, small), lustre)
+    on_create(account(way, room), lustre)
+    with refused("lustre-addresses"):
+        on_create(account(way, room, lustre), made(LUSTRE, "m", network="n-id"))
+
+
+def test_services_are_at_most_of_a_size() -> None:
+    """rancher/rancher #32207: Services CIDR range is smaller than minimum (14 < 16)."""
+    names = {"servicesSecondaryRangeName": "services"}
+    cluster = made(CLUSTER, subnetwork="s-id", ipAllocationPolicy=names)
+    for block, fine in (("10.0.0.0/15", False), ("10.0.0.0/16", True)):
+        ranges = [{"rangeName": "services", "ipCidrRange": block}]
+        there = account(made(SUBNET, "s", secondaryIpRanges=ranges))
+        with contextlib.nullcontext() if fine else refused("services-range"):
+            on_create(there, cluster)
 
 
 def test_producers_hold_a_connection_when_their_instance_is_gone() -> None:
