@@ -1026,6 +1026,15 @@ def doubts(cluster: GcpCluster) -> Iterator[Problem]:
             f"{text}, which Google takes for new ones; widen it in a new stack, and leave one that "
             "runs",
         )
+    if "dcgm" in (cluster.watching.sources or ()):
+        # As scraped of GKE on H100s (elideng-sg/hypercomputer-internode-deepdive,
+        # assets/lab-14/dcgm_xid_metric.txt).
+        yield (
+            "watching.sources",
+            "names dcgm: GKE's own exporter has no Xids, remapped rows or PCIe replays, whose "
+            "alerts would never come; run one of NVIDIA's with its default counters, or "
+            "leave it out",
+        )
     yield from _reservations(cluster)
     for path, pool, machine in _pools(cluster):
         yield from _nobody_drives(path, pool)

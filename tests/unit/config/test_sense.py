@@ -1054,6 +1054,15 @@ EDGES: dict[str, tuple[str, list[Any], dict[Any, str]]] = {
             "takes for new ones; widen it in a new stack, and leave one that runs"
         },
     ),
+    "watching.sources": (
+        "gcp-a3-ultra",
+        [("kubernetes", "nodes")],
+        {
+            ("kubernetes", "dcgm"): "names dcgm: GKE's own exporter has no Xids, remapped rows or "
+            "PCIe replays, whose alerts would never come; run one of NVIDIA's with its default "
+            "counters, or leave it out"
+        },
+    ),
     "fair.sharing": ("onprem-roce-shared", [True], {}),
     "teams[1].shares[0].borrow": (
         "onprem-roce-shared",
