@@ -1,7 +1,7 @@
 """Packs the program that proves a job's fabric in its own pods, before the job's command.
 
-Pods have the job's image, which has no Railhead. So the modules of :mod:`railhead.nccl` that
-judge NCCL's log travel with the job, the same that `railhead nccl read` and `railhead accept` use.
+Pods have the job's image, which has no Railhead. So the module that judges NCCL's log of each
+process travels with the job, the same by which `railhead accept` judges.
 """
 
 from __future__ import annotations
@@ -19,15 +19,13 @@ from railhead.launch.job import Payload
 PLACE = "/run/railhead"
 PROGRAM = f"{PLACE}/verify.py"
 _ROOT = Path(railhead.__file__).parent
-# Without what prints a reading, and without the catalogue, which only tables of bandwidth need.
+# The packages' own files hide another project's `railhead` in the image.
 _READER = (
     "__init__.py",
     "base/__init__.py",
-    "base/errors.py",
-    "base/finding.py",
-    "base/verdict.py",
     "base/version.py",
-    *(f"nccl/{path.name}" for path in sorted((_ROOT / "nccl").glob("*.py"))),
+    "nccl/__init__.py",
+    "nccl/proofs.py",
 )
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
 from railhead.base.errors import ExitCode, InputError, RailheadError, did_you_mean
 from railhead.base.finding import Finding
+from railhead.nccl.proofs import shown
 from railhead.nccl.reading import Claim, Reading
 
 # What may be asked for, and the words of the reading that fulfil it.
@@ -107,11 +107,6 @@ def require(finding: Finding) -> None:
         raise UnprovenError(finding.text, remedy=finding.remedy)
 
 
-# Who wrote a line of NCCL's or of a plugin's: `host:pid:tid [gpu] NCCL INFO ...`.
-_PROCESS = re.compile(r"([\w.-]+:\d+):\d+ \[\d+\] ")
-_CONNECTION = re.compile(r"\[(send|receive)\] via NET/")
-
-
 def proven(
     lines: Iterable[str], proofs: Sequence[str], gpudirect: str | None = None
 ) -> tuple[Finding, ...]:
@@ -128,42 +123,5 @@ def proven(
         One finding per process, named ``host:pid``; one without a process where none wrote. A
         proof that no line shows is not passed.
     """
-    wrote: dict[str, list[str]] = {}
-    for line in lines:
-        if process := _PROCESS.search(line):
-            wrote.setdefault(process[1], []).append(line)
-    if not wrote:
-        return (Finding(name="log", passed=None, text="no line is NCCL's"),)
-    if not proofs:
-        # All of nothing is true of every log.
-        text = "nothing is said to prove this fabric, so no log proves it"
-        return tuple(Finding(name=name, passed=None, text=text) for name in wrote)
-    return tuple(_proven(name, own, proofs, gpudirect) for name, own in wrote.items())
-
-
-def _proven(
-    process: str, lines: Sequence[str], proofs: Sequence[str], gpudirect: str | None
-) -> Finding:
-    shown = [next((line for line in lines if re.search(p, line)), None) for p in proofs]
-    unproven = [p for p, line in zip(proofs, shown, strict=True) if line is None]
-    if unproven:
-        text = f"no line matches {' nor '.join(map(repr, unproven))}"
-        remedy = "run with NCCL_DEBUG=INFO and give the whole log of every rank"
-        return Finding(name=process, passed=None, text=text, remedy=remedy)
-    evidence = tuple(line for line in shown if line is not None)
-    if gpudirect is not None:
-        ways: dict[str, list[str]] = {"send": [], "receive": []}
-        for line in lines:
-            if way := _CONNECTION.search(line):
-                ways[way[1]].append(line)
-        without = tuple(o for own in ways.values() for o in own if not re.search(gpudirect, o))
-        if without:
-            text = f"{len(without)} connections go without GPUDirect"
-            remedy = "`railhead-diagnose` with the same logs says why"
-            return Finding(
-                name=process, passed=False, text=text, evidence=without[:3], remedy=remedy
-            )
-        if missing := [way for way, own in ways.items() if not own]:
-            text = f"no connection shows the direction {' nor '.join(missing)}"
-            return Finding(name=process, passed=None, text=text, evidence=evidence)
-    return Finding(name=process, passed=True, text="shows all that proves it", evidence=evidence)
+    findings = tuple(Finding(**each._asdict()) for each in shown(lines, proofs, gpudirect))
+    return findings or (Finding(name="log", passed=None, text="no line is NCCL's"),)

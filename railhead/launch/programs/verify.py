@@ -3,9 +3,9 @@
 ``python3 verify.py COMMAND...`` is what each pod starts. The job's own launcher starts this same
 file in every process of the job's world, with the job's environment, except that NCCL's log goes to
 a file of each process. The processes send each other what they would in training; the first of each
-pod has `railhead.nccl` judge the logs of its pod, and all learn the verdict of every pod. With
-proof the command replaces this process, its environment untouched. Without, it ends with
-:data:`STOPPED`.
+pod judges the logs of its pod by `railhead.nccl.proofs`, and all learn the verdict of every pod.
+With proof the command replaces this process, its environment untouched. Without, it ends with
+:data:`STOPPED`. Images have a Python from 3.8 on.
 
 A step that fails (a lost peer, a deleted pod) is no verdict: it ends with the launcher's exit code,
 and is retried as the job's own failures are.
@@ -30,7 +30,6 @@ STOPPED = 78
 NO_PROGRAM, NO_START = 127, 126
 #: The variable with the folder of the step's files.
 FOLDER = "RAILHEAD_VERIFY"
-PYTHON = (3, 11)
 DEADLINE = timedelta(minutes=10)
 MIB = 1 << 20
 FAILED, NOT_PROVEN, PASSED = "failed", "not-proven", "passed"
@@ -72,10 +71,7 @@ def judged(folder: Path, backend: str, pod: int, each: int) -> tuple[str, str]:
     """Return what the logs of this pod's processes prove: a verdict and a line."""
     if backend != "nccl":
         return FAILED, f"the transport is TCP: no process sees a GPU, and {backend} goes by sockets"
-    if sys.version_info < PYTHON:
-        had, needs = (".".join(map(str, v[:2])) for v in (sys.version_info, PYTHON))
-        return NOT_PROVEN, f"the image's Python is {had}, and what reads NCCL's log needs {needs}"
-    from railhead.nccl.ranks import judge
+    from railhead.nccl.proofs import judge
 
     wanted = asked()
     lines: list[str] = []
@@ -84,7 +80,7 @@ def judged(folder: Path, backend: str, pod: int, each: int) -> tuple[str, str]:
     judgement = judge(
         {pod: lines}, processes=each, proofs=wanted["proofs"], gpudirect=wanted["gpudirect"]
     )
-    return judgement.verdict.value, judgement.text
+    return judgement.verdict, judgement.text
 
 
 def together(verdicts: list[tuple[str, str]]) -> tuple[str, str]:

@@ -21,6 +21,7 @@ from railhead.accept.site import Facts
 from railhead.catalog import acceptance
 from railhead.fabric.kinds import FABRICS
 from railhead.machines import MACHINES
+from railhead.nccl import proofs as by_process
 from railhead.nccl import ranks
 from railhead.nccl.bench.collectives import COLLECTIVES
 from tests.unit.accept import perftests
@@ -259,8 +260,11 @@ def test_no_recorded_log_of_sockets_ever_passes() -> None:
         for proofs, gpudirect in kinds:
             wrote = ranks.judge({0: text}, processes=1, proofs=proofs, gpudirect=gpudirect)
             count = len(wrote.processes)
-            result = ranks.judge({0: text}, processes=count, proofs=proofs, gpudirect=gpudirect)
+            asked: Any = {"processes": count, "proofs": proofs, "gpudirect": gpudirect}
+            result = ranks.judge({0: text}, **asked)
             assert result.verdict is not Verdict.PASSED, (name, proofs)
+            # In a pod, by what its own Python can run.
+            assert by_process.judge({0: text}, **asked).verdict != by_process.PASSED, (name, proofs)
 
 
 # -- over verbs -----------------------------------------------------------------------------------
