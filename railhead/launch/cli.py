@@ -58,7 +58,8 @@ taken are refused before anything is created.
 
 Example: [bold]railhead launch examples/torch-ddp.yaml --follow[/bold]
 
-One job for each value: [bold]railhead launch JOB.yaml --matrix env.LR=1e-3,1e-4[/bold]
+One job for each value: [bold]railhead launch JOB.yaml --matrix env.LR=1e-3,1e-4[/bold]; for each
+number: [bold]--array 0-9[/bold]
 
 Once another job has completed: [bold]railhead launch JOB.yaml --after pretrain[/bold]. This
 command waits for it, and nothing in the cluster does: in a terminal that is closed, it launches
@@ -121,6 +122,14 @@ class Overrides:
             "--matrix",
             metavar="FIELD=VALUE,VALUE",
             help="Launch one job for each value, or each combination. Repeatable.",
+        ),
+    ] = None
+    array: Annotated[
+        str | None,
+        typer.Option(
+            "--array",
+            metavar="NUMBERS",
+            help="Launch one job for each number, such as 0-9 or 1,3,5-7, in ARRAY_INDEX.",
         ),
     ] = None
     verify: Annotated[
@@ -194,9 +203,16 @@ def launch(
     lab: Lab = None,
 ) -> None:
     """Launch a multi-node job from a job file (the help text is LAUNCH_HELP)."""
-    if overrides.matrix:
-        from railhead.launch import matrix as matrices
+    from railhead.launch import matrix as matrices
+    from railhead.launch.job import read_job
 
+    if api and after:
+        raise InputError("--after: --api prints a job and launches none", remedy="leave one out")
+    given = matrices.asked(overrides.matrix or (), overrides.array)
+    sets = [*overrides.sets(), *(f"{field}={values[0]}" for field, values in given.items())]
+    # A mistake in the file is reported without a cluster.
+    job, files = read_job(job_file, sets=sets)
+    if fields := job.matrix | given:
         single = {
             "follow": follow,
             "wait": wait,
@@ -204,7 +220,7 @@ def launch(
             "explain": explain,
             "api": api,
         }
-        rows = matrices.combinations(overrides.matrix, single)
+        rows = matrices.combinations(fields, single)
         several = matrices.read(job_file, overrides.sets(), rows)
         with connected(kubeconfig, context, lab) as cluster:
             from railhead.kube.published import read_contract
@@ -223,12 +239,6 @@ def launch(
                 first=lambda: _wait_first(cluster, needed),
             )
         return
-    from railhead.launch.job import read_job
-
-    if api and after:
-        raise InputError("--after: --api prints a job and launches none", remedy="leave one out")
-    # A mistake in the file is reported without a cluster.
-    job, files = read_job(job_file, sets=overrides.sets())
     with connected(kubeconfig, context, lab) as cluster:
         plan, contract = _plan(cluster, job, files)
         if explain:

@@ -63,7 +63,9 @@ _HOLDS = "railhead-dev"
 #: Bash where the image has it.
 SHELL = ("sh", "-c", "command -v bash >/dev/null && exec bash; exec sh")
 #: Fields of a job file that say how its own command runs.
-_OF_ITS_COMMAND = {"command", "timeout", "verify", "min_nodes", "restarts", "roles", "sizing"}
+_OF_ITS_COMMAND = {
+    *("command", "timeout", "verify", "min_nodes", "restarts", "roles", "matrix", "sizing")
+}
 _COMMAND = "railhead.command"
 # Between two tries to forward ports.
 RETRY_SECONDS = 1.0

@@ -1,9 +1,11 @@
-"""`railhead launch --matrix`: one job for each combination of values."""
+"""Sweeps and arrays of `railhead launch`: one job for each combination of values."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,54 +20,87 @@ if TYPE_CHECKING:
 
 # Each has a Workload, a JobSet and its files in etcd, and a sweep that is larger is a typing error.
 MOST = 100
+#: What each job of an array has its number in.
+INDEX = "env.ARRAY_INDEX"
 _EXAMPLE = "such as --matrix env.LR=1e-3,1e-4"
 
 
+def asked(matrix: Sequence[str], array: str | None) -> dict[str, tuple[str, ...]]:
+    """Return the values by field that the options ask for, those of ``--array`` first.
+
+    Raises:
+        InputError: an option has no field or no value, or numbers in another form.
+
+    >>> asked(["env.LR=1,2"], "0-2")
+    {'env.ARRAY_INDEX': ('0', '1', '2'), 'env.LR': ('1', '2')}
+    """
+    results = {INDEX: tuple(dict.fromkeys(_numbers(array)))} if array is not None else {}
+    for item in matrix:
+        field, equals, text = item.partition("=")
+        values = tuple(text.split(","))
+        if not equals or not field or not all(values):
+            raise InputError(f"--matrix {item}: not FIELD=VALUE,VALUE", remedy=_EXAMPLE)
+        if field in results:
+            raise InputError(f"--matrix {field}: given twice", remedy="leave it out")
+        results[field] = values
+    return results
+
+
+def _numbers(array: str) -> Iterator[str]:
+    for part in array.split(","):
+        match = re.fullmatch(r"([0-9]{1,6})(?:-([0-9]{1,6}))?", part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if first > last:
+            raise InputError(
+                f"--array {array}: not numbers such as 0-9 or 1,3,5-7",
+                remedy="write numbers and ranges; how many run at once is the queue's to say",
+            )
+        yield from map(str, range(first, min(last, first + MOST) + 1))
+
+
 def combinations(
-    matrix: Sequence[str], single: Mapping[str, object] | None = None
+    matrix: Mapping[str, Sequence[str]], single: Mapping[str, object] | None = None
 ) -> list[list[str]]:
-    """Return the overrides of each job, in the order of the options, the last one fastest.
+    """Return the overrides of each job, in the order of the fields, the last one fastest.
 
     Args:
-        matrix: the options' values.
+        matrix: the values of each field.
         single: options of one job alone, with their values, which must be empty.
 
     Raises:
-        InputError: an option has no field or no value, is one of a single job, or there are too
-            many combinations.
+        InputError: the field is the name, an option is one of a single job, or there are too many
+            combinations.
 
-    >>> combinations(["env.LR=1,2", "nodes=4"])
+    >>> combinations({"env.LR": ["1", "2"], "nodes": ["4"]})
     [['env.LR=1', 'nodes=4'], ['env.LR=2', 'nodes=4']]
     """
     for option, value in (single or {}).items():
         if value:
             raise InputError(
-                f"--{option} is for one job, and --matrix makes several",
+                f"--{option} is for one job, and a matrix or array makes several",
                 remedy="launch them, then `railhead wait 'NAME-*'`",
             )
-    fields: dict[str, list[str]] = {}
-    for item in matrix:
-        field, equals, text = item.partition("=")
-        values = text.split(",")
-        if not equals or not field or not all(values):
-            raise InputError(f"--matrix {item}: not FIELD=VALUE,VALUE", remedy=_EXAMPLE)
-        if field == "name" or field in fields:
-            why = "each job's name has its number" if field == "name" else "given twice"
-            raise InputError(f"--matrix {field}: {why}", remedy="leave it out")
-        fields[field] = [f"{field}={value}" for value in values]
-    results = [list(row) for row in itertools.product(*fields.values())]
-    if len(results) > MOST:
+    if "name" in matrix:
+        raise InputError("--matrix name: each job's name has its number", remedy="leave it out")
+    if (count := math.prod(map(len, matrix.values()))) > MOST:
         raise InputError(
-            f"--matrix: {len(results)} combinations; allowed: at most {MOST}",
+            f"--matrix: {count} combinations; allowed: at most {MOST}",
             remedy="launch it in parts, each under its own --name",
         )
-    return results
+    fields = [[f"{field}={value}" for value in values] for field, values in matrix.items()]
+    return [list(row) for row in itertools.product(*fields)]
+
+
+def _number(row: Sequence[str], at: int) -> str:
+    """Return what a job's name ends in: its number in the array, or its place among the jobs."""
+    alone = len(row) == 1 and row[0].startswith(f"{INDEX}=")
+    return row[0].partition("=")[2] if alone else str(at)
 
 
 def read(
     path: Path, overrides: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> list[tuple[JobFile, tuple[Payload, ...]]]:
-    """Return the jobs of a file, one for each row of :func:`combinations`, numbered from 0.
+    """Return the jobs of a file, one for each row of :func:`combinations`.
 
     Raises:
         InputError: as read_job; or several would write into one directory.
@@ -73,10 +108,11 @@ def read(
     from railhead.launch.job import read_job
 
     base, _ = read_job(path, sets=[*overrides, *rows[0]])
-    jobs = [
-        read_job(path, sets=[*overrides, *row, f"name={base.name}-{number}"])
-        for number, row in enumerate(rows)
-    ]
+    jobs = []
+    for at, row in enumerate(rows):
+        name = f"name={base.name}-{_number(row, at)}"
+        job, files = read_job(path, sets=[*overrides, *row, name])
+        jobs.append((job.model_copy(update={"matrix": {}}), files))
     places = {job.checkpoint.path for job, _ in jobs if job.checkpoint}
     if base.checkpoint and base.checkpoint.path and len(places) < len(jobs):
         raise InputError(
@@ -119,5 +155,5 @@ def launch(
         say(f"created {made['kind']} {plan.namespace}/{plan.name}: {' '.join(row)}")
     if as_json:
         dump([{"name": plan.name, "namespace": plan.namespace} for plan in plans])
-    pattern = f"{plans[0].name.removesuffix('-0')}-*"
+    pattern = f"{plans[0].name.rpartition('-')[0]}-*"
     say(f"see them with `railhead status '{pattern}'`; `cancel` and `wait` take the same")

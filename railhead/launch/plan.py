@@ -349,6 +349,11 @@ def make_plan(job: JobFile, files: tuple[Payload, ...], contract: ClusterContrac
         InputError: the job asks for what this cluster does not have.
         PrerequisiteError: the contract is too old to tell what the job's pods need.
     """
+    if job.matrix:
+        raise InputError(
+            "matrix: makes several jobs of a file, which `railhead launch` alone does",
+            remedy="leave it out; in Python, write a loop",
+        )
     given: dict[str, Any] = {"env": _meeting(job) | job.env}
     if job.checkpoint is not None and job.checkpoint.resume == "never":
         # A directory that no launch had before, so there is nothing to go on from; of all roles.

@@ -15,6 +15,7 @@ from railhead.launch.job.values import (
     Duration,
     EnvName,
     Fabric,
+    FieldPath,
     Files,
     Image,
     MountPath,
@@ -37,6 +38,7 @@ MAX_RESTARTS = 1000
 _Nodes = Annotated[int, Field(ge=1, le=MAX_NODES)]
 _PerNode = Annotated[int, Field(ge=1, le=MAX_PROCESSES)]
 _Env = Annotated[dict[EnvName, Word], Field(max_length=100)]
+_Values = Annotated[tuple[Word, ...], Field(min_length=1, max_length=100)]
 
 
 class CheckpointFile(BaseModel):
@@ -178,6 +180,8 @@ class JobFile(BaseModel):
         roles: other pods of the same gang, by name, each with its own size, image and command: the
             queue admits all of them or none, and the job is complete when its own command is. It
             is submitted as a JobSet.
+        matrix: a sweep, ``env.LR: [1e-3, 1e-4]``: `railhead launch` makes one job for each value,
+            with several fields one for each combination.
         sizing: the model, its batch and its machines, for the figures of `--explain` alone.
     """
 
@@ -214,6 +218,7 @@ class JobFile(BaseModel):
     logs: Literal["kept", "pods", "bare"] | None = None
     # Kueue takes eight PodSets (v0.16.2, apis/kueue/v1beta2/workload_types.go).
     roles: Annotated[dict[RoleName, RoleFile], Field(max_length=7)] = Field(default_factory=dict)
+    matrix: Annotated[dict[FieldPath, _Values], Field(max_length=10)] = Field(default_factory=dict)
     sizing: SizingFile | None = None
 
 
@@ -249,6 +254,7 @@ EXPECTED = {
     "verify": "true or false",
     "logs": "kept, on the runtime's claim too, pods or bare",
     "roles": "at most 7 names, each with nodes, command and its like",
+    "matrix": "at most 10 lines of FIELD: [VALUE, VALUE], such as env.LR: [1e-3, 1e-4]",
     "sizing": "lines of params: 8e9, global_batch: 1024 and their like",
     "sizing.dtype": "bf16, fp16 or fp32",
     "sizing.optimizer": "adamw or sgd",

@@ -18,7 +18,7 @@ from railhead.base.errors import InputError
 MAX_DEPTH = 20
 # Fields of named values, and fields that one value cannot say.
 INNER = ("env", "secrets", "mounts", "checkpoint", "sizing")
-WHOLE = ("command", "files", "datasets", "avoid", "roles")
+WHOLE = ("command", "files", "datasets", "avoid", "roles", "matrix")
 NUMBER_FIELDS = frozenset({"nodes", "min_nodes", "gpus_per_node", "processes_per_node", "restarts"})
 
 

@@ -20,6 +20,7 @@ NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 FILE_NAME = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 ENV_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 OBJECT_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
+FIELD_PATH = re.compile(r"[a-z_]+(?:\.[-._/a-zA-Z0-9]+)?")
 # A label's key, or what stands behind its slash.
 LEVEL = re.compile(r"[-._/a-zA-Z0-9]{1,316}")
 # distribution/reference: [host[:port]/]path[:tag][@digest]
@@ -201,6 +202,12 @@ def _secret(value: str) -> str:
     return value
 
 
+def _field_path(value: str) -> str:
+    if not FIELD_PATH.fullmatch(value):
+        raise _AllowedError("a field as --set takes it, such as env.LR or nodes")
+    return value
+
+
 def _mount_path(value: str) -> str:
     parts = Path(value).parts
     if (
@@ -266,6 +273,7 @@ RoleName = Annotated[
     _text(f"(?!{MAIN_ROLE}$|.{{{MAX_ROLE + 1}}}){NAME.pattern}"),
 ]
 Word = Annotated[str, AfterValidator(_word), _text(r"[^\x00]*")]
+FieldPath = Annotated[str, AfterValidator(_field_path), _text(FIELD_PATH)]
 EnvName = Annotated[
     str,
     AfterValidator(_env_name),

@@ -86,6 +86,20 @@ LIMITS: dict[str, tuple[list[Any], list[Any]]] = {
             {f"r{i}": {"nodes": 1, "command": ["x"]} for i in range(8)},
         ],
     ),
+    "matrix": (
+        [
+            {},
+            {"env.LR": ["1e-3", 1]},
+            {"nodes": [1] * 100},
+            {f"env.A{i}": ["x"] for i in range(10)},
+        ],
+        [
+            *({field: ["x"]} for field in ("1", "Env.A", "env.", "env.A b")),
+            {"env.A": []},
+            {"env.A": ["x"] * 101},
+            {f"env.A{i}": ["x"] for i in range(11)},
+        ],
+    ),
     "topology": (
         ["rack", "prefer rack", "4 in rack", "any", "k.io/rack", "x" * 316],
         ["prefer  a b", "x" * 317, "a b", "", "4 rack", "0 in rack", "prefer 4 in rack"],

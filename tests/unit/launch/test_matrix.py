@@ -10,8 +10,11 @@ import pytest
 import yaml
 
 from railhead.base.errors import ExitCode, InputError
-from railhead.launch.matrix import combinations
+from railhead.launch.job import parse_job
+from railhead.launch.matrix import asked, combinations
+from railhead.launch.plan import make_plan
 from tests.unit.launch import world
+from tests.unit.launch.conftest import CONTRACT
 from tests.unit.launch.fake_api import Api
 
 
@@ -89,8 +92,40 @@ def test_wrong_matrix_names_the_option() -> None:
         ("env.A=" + "1," * 100 + "1",): "101 combinations; allowed: at most 100",
     }.items():
         with pytest.raises(InputError, match=says.replace("(", r"\(")):
-            combinations(matrix)
-    assert len(combinations(["env.A=" + "1," * 99 + "1"])) == 100
+            combinations(asked(matrix, None))
+    assert len(combinations(asked(["env.A=" + "1," * 99 + "1"], None))) == 100
+    for array in ("", "a", "3-1", "1,", "1-2-3", "0-9%2", "-1", "1:2"):
+        with pytest.raises(InputError, match=f"--array {array}: not numbers"):
+            asked((), array)
+    with pytest.raises(InputError, match="101 combinations"):
+        combinations(asked((), "1-999999"))
+
+
+def test_array_is_one_job_for_each_number(api: Api, run: Any, job_file: Path) -> None:
+    assert run("launch", job_file, "--array", "3,7-8,7")[0] == 0
+    made = jobs(api)
+    assert {name: variable(job, "ARRAY_INDEX") for name, job in made.items()} == {
+        "demo-3": "3",
+        "demo-7": "7",
+        "demo-8": "8",
+    }
+    code, _, err = run("launch", job_file, "--name", "x", "--array", "0-1", "--matrix", "env.A=b")
+    assert (code, "railhead status 'x-*'" in err) == (0, True)
+    assert variable(jobs(api)["x-1"], "A") == "b"
+
+
+def test_file_may_say_the_sweep(api: Api, run: Any, job_file: Path) -> None:
+    with job_file.open("a") as file:
+        file.write("matrix:\n  env.LR: [1e-3, '0,1']\n  env.SEED: [1, 2]\n")
+    assert run("launch", job_file, "--matrix", "env.SEED=3")[0] == 0
+    made = jobs(api)
+    values = {name: (variable(job, "LR"), variable(job, "SEED")) for name, job in made.items()}
+    assert values == {"demo-0": ("1e-3", "3"), "demo-1": ("0,1", "3")}
+    code, _, err = run("launch", job_file, "--name", "x", "--follow")
+    assert (code, "--follow is for one job" in err) == (ExitCode.BAD_INPUT, True)
+    asked_for = parse_job(job_file.read_text(), where="job")
+    with pytest.raises(InputError, match="matrix: makes several jobs"):
+        make_plan(asked_for, (), CONTRACT)
 
 
 def test_pattern_means_all_jobs_that_match(api: Api, run: Any) -> None:
