@@ -17,6 +17,8 @@ FABRIC_LABEL = "railhead.dev/fabric"
 LAUNCHER_LABEL = "railhead.dev/launcher"
 # On a namespace that is not a training namespace, with the value `true`: its pods may take GPUs.
 UNCHARGED_LABEL = "railhead.dev/uncharged"
+# In the pods of a runtime: what becomes of the output of jobs that do not say it, `pods` or `bare`.
+LOGS = "RAILHEAD_LOGS"
 # A ClusterTrainingRuntime that this stack published.
 PUBLISHED_LABEL = "railhead.dev/published"
 # On what `railhead launch` makes: the job's name.

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from railhead.base.errors import InputError
-from railhead.base.names import FABRIC_LABEL, LAUNCHER_LABEL
+from railhead.base.names import FABRIC_LABEL, LAUNCHER_LABEL, LOGS
 from railhead.base.quantity import parse
 from railhead.contract import ClusterContract, NodePool, Runtime, Share
 from railhead.framework.base import NODES, Framework, Gang
@@ -251,9 +251,14 @@ def _check_framework(framework: Framework, command: tuple[str, ...], gang: Gang,
         )
 
 
+def _logs(job: JobFile, runtime: Runtime) -> str:
+    """Return what becomes of the pods' output, by the job or its runtime."""
+    return job.logs or runtime.environment.get(LOGS, "kept")
+
+
 def _kept(job: JobFile, runtime: Runtime) -> bool:
     """Return whether the pods' output goes to the claim for checkpoints too, if there is one."""
-    return bool(runtime.programs) and job.logs in (None, "kept")
+    return bool(runtime.programs) and _logs(job, runtime) == "kept"
 
 
 def _keeping(
@@ -262,7 +267,7 @@ def _keeping(
     """Return the words that keep the job's output on the claim and watch the job's claims."""
     own = runtime.checkpoint.path if runtime.checkpoint else None
     others = {path: claim for path, claim in claims_of(runtime, mounts).items() if path != own}
-    if job.logs == "bare" or not runtime.programs or not (own or others):
+    if _logs(job, runtime) == "bare" or not runtime.programs or not (own or others):
         return ()
     framework = framework_of(runtime)
     about = {
@@ -280,7 +285,7 @@ def _keeping(
         namespace=namespace,
         about=about,
         first=first,
-        logs=job.logs != "pods",
+        logs=_kept(job, runtime),
     )
 
 
@@ -292,7 +297,7 @@ def _notes(job: JobFile, choice: Choice, contract: ClusterContract) -> Iterator[
         image = ", in its own image" if job.image is None else ""
         meet = ", and launch says how the processes meet" if runtime.told else ""
         yield f"runtime {runtime.name} carries this job of {runtime.framework}{image}{meet}"
-    if runtime.checkpoint and not runtime.programs and job.logs in (None, "kept"):
+    if runtime.checkpoint and not runtime.programs and _logs(job, runtime) == "kept":
         yield (
             "logs last as long as the pods: the stack is of an earlier Railhead, whose pods have "
             "no program that keeps them; `pulumi up` brings it"

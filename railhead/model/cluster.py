@@ -160,7 +160,9 @@ class RuntimeConfig(Model):
 
     ``framework`` is a row of the catalogue. ``environment`` is what the stack sets for every job of
     the runtime; what the fabric pins stays. ``grace_seconds`` is how long a pod that must end has
-    to save its work.
+    to save its work. ``logs`` is what becomes of the output of jobs that do not say it themselves:
+    ``kept`` copies it to the claim for checkpoints; ``pods`` leaves it with the pods, as where a
+    collector of logs runs; ``bare`` does too, and puts no program before a command.
     """
 
     name: Name
@@ -178,6 +180,7 @@ class RuntimeConfig(Model):
     disk: Bytes | None = None
     grace_seconds: Annotated[int, Field(strict=True, ge=0, le=3600)] = 30
     restarts: RestartConfig = RestartConfig()
+    logs: Literal["kept", "pods", "bare"] = "kept"
     environment: dict[Variable, str] = Field(default_factory=dict)
 
 

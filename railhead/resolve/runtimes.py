@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from railhead.base.names import PUBLISHED_LABEL, physical_name
+from railhead.base.names import LOGS, PUBLISHED_LABEL, physical_name
 from railhead.catalog.images import IMAGES
 from railhead.catalog.versions import COMBINATIONS
 from railhead.framework import FRAMEWORKS
@@ -283,7 +283,9 @@ def _environment(config: RuntimeConfig, framework: Framework, wired: Wiring) -> 
     saving = framework.saving(config.grace_seconds)
     interfaces = wired.environment.get("GLOO_SOCKET_IFNAME")
     sockets = dict.fromkeys(framework.sockets, interfaces) if interfaces else {}
-    own = dict(framework.unwired) | sockets | saving | python | of_image | dict(config.environment)
+    logs = {LOGS: config.logs} if config.logs != "kept" else {}
+    ours = dict(framework.unwired) | sockets | saving | python | logs
+    own = ours | of_image | dict(config.environment)
     if python and own["PYTHONPATH"] != PYTHON_DIRECTORY:
         own["PYTHONPATH"] += f":{PYTHON_DIRECTORY}"
     return MappingProxyType(dict(wired.environment) | own)

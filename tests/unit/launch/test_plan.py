@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from railhead.base.errors import InputError, PrerequisiteError
+from railhead.base.names import LOGS
 from railhead.contract import ClusterContract, Switch
 from railhead.framework.torch import FRAMEWORK as TORCH
 from railhead.launch.job import Payload, parse_job
@@ -46,6 +47,19 @@ def test_where_what_a_job_prints_is_kept_is_its_own_choice() -> None:
     # The claim is looked at all the same.
     assert texts[0]["mounts"] == texts[1]["mounts"] != []
     assert plan(sets=("logs=bare",)).keeping == ()
+
+
+@pytest.mark.parametrize("chosen", ["pods", "bare"])
+def test_stack_chooses_for_jobs_that_say_nothing(chosen: str) -> None:
+    (runtime, *_) = CONTRACT.runtimes
+    trainer = runtime.trainer | {"env": [{"name": LOGS, "value": chosen}]}
+    pod = runtime.pod | {"spec": runtime.pod["spec"] | {"containers": [trainer]}}
+    update = {"runtimes": (runtime.model_copy(update={"pod": pod}),)}
+    contract = CONTRACT.model_copy(update=update)
+    assert plan(contract=contract).keeping == plan(sets=(f"logs={chosen}",)).keeping
+    assert plan(contract=contract).logs_claim == ""
+    kept = plan(contract=contract, sets=("logs=kept",))
+    assert (kept.keeping, kept.logs_claim) == (plan().keeping, plan().logs_claim)
 
 
 def test_stack_without_programs_keeps_no_logs_and_says_it() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.restarts import alive
 from railhead import config
+from railhead.base.names import LOGS
 from railhead.model.restarts import RestartConfig
 from railhead.resolve.cluster import resolve
 from railhead.resolve.restarts import failure_policy, job_policy
@@ -70,3 +71,11 @@ def test_disk_of_a_node_is_limited_and_no_queue_charges_it() -> None:
     assert blocks["limits"]["ephemeral-storage"] == "20Gi"
     assert blocks["requests"]["ephemeral-storage"] == "0"
     assert "ephemeral-storage" not in second.pod["spec"]["containers"][0]["resources"]["limits"]
+
+
+def test_stack_says_what_becomes_of_output() -> None:
+    raw = stack_cluster("lab")
+    raw["runtimes"][0]["logs"] = "pods"
+    first, second, *_ = resolve(config.parse(raw, where="test")).runtimes
+    assert first.environment[LOGS] == "pods"
+    assert LOGS not in second.environment
