@@ -24,6 +24,9 @@ WRONG_WORLD = 64
 # When one process is gone, those of other pods die too. As they are not the cause, they exit later.
 LATER_SECONDS = 5.0
 _SIZE = r"--{}(?:=|$)(.*)"
+# Not empty once a step was in the right world. The hook stays: PyTorch walks its hooks as it calls
+# them (torch 2.15, torch/optim/optimizer.py, profile_hook_step), and none can go meanwhile.
+_CHECKED: list[bool] = []
 
 
 def wrong_world(nodes: str, processes: str, built: int) -> str:
@@ -92,7 +95,9 @@ def code_of(codes: list[int]) -> tuple[int, bool]:
 
 
 def before_step(*_: Any) -> None:
-    """Check the world; every optimizer calls this before each of its steps."""
+    """Check the world before the first step; every optimizer calls this before each of its own."""
+    if _CHECKED:
+        return
     from torch import distributed
 
     joined = distributed.is_available() and distributed.is_initialized()
@@ -103,6 +108,7 @@ def before_step(*_: Any) -> None:
     )
     if wrong:
         _end(wrong)
+    _CHECKED.append(True)
 
 
 def _end(wrong: str) -> None:

@@ -100,9 +100,11 @@ def test_inventories_of_packages_find_a_name(site: Path) -> None:
     assert (package.metadata["Name"], package.version) == ("railhead-world", "1")
 
 
-def trained(site: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def trained(
+    site: Path, program: str = TRAIN, **environment: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", TRAIN],
+        [sys.executable, "-c", program],
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(site)} | environment,
         capture_output=True,
         text=True,
@@ -116,6 +118,12 @@ def test_it_ends_whatever_its_own_handlers_do(site: Path, world: dict[str, str])
     done = trained(site, **ASKED, **world)
     assert (done.returncode, done.stdout) == (WRONG_WORLD, "")
     assert "asked for one world of 8 (2 nodes with 4 processes each)" in done.stderr
+
+
+def test_it_looks_once(site: Path) -> None:
+    again = TRAIN + "import os\nos.environ['WORLD'] = '1'\nassert HOOKS[0](None, (), {}) is None\n"
+    done = trained(site, program=again, **ASKED, WORLD="8")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "trained\n", "")
 
 
 @pytest.mark.parametrize(
