@@ -24,6 +24,13 @@ NODE_RANK = "RAILHEAD_NODE_RANK"
 NODES = "RAILHEAD_NODES"
 #: Programs of frameworks: :func:`railhead.base.programs.program`.
 PROGRAMS = "railhead.framework.programs"
+#: Programs that run the words behind their own as they are; any other may be a launcher itself.
+WRAPPERS = frozenset(
+    "conda env mamba micromamba ncu nice nsys numactl pixi poetry stdbuf taskset time timeout "
+    "uv".split()
+)
+#: Programs that read a command from their words.
+SHELLS = ("bash", "dash", "ksh", "sh", "zsh")
 #: What Trainer's own policies take (v2.1.0, pkg/constants), and so everything here.
 PORT = 29500
 
@@ -97,6 +104,8 @@ class Framework(ABC):
             process finds its peers by itself.
         alone: a regular expression that finds an argument by which the launcher makes a world
             of one node.
+        same: a regular expression whose group is an argument by which all nodes of a gang would
+            take the same place in it.
         python: files that each pod's Python finds first, path -> text; they end a process that
             trains in another world than the one that was asked for.
         process_prefix: a regular expression that matches the start of a process' log lines; its
@@ -129,6 +138,7 @@ class Framework(ABC):
     nodes_argument: str | None = None
     launches: str | None = None
     alone: str | None = None
+    same: str | None = None
     python: Mapping[str, str] = field(default_factory=dict)
     process_prefix: str | None = None
     starter: str = ""
@@ -201,7 +211,10 @@ class Framework(ABC):
         return ()
 
     def problems(self, words: Sequence[str], gang: Gang, gpus: int) -> list[tuple[str, str]]:
-        """Return what cannot work in a job's command on pods with ``gpus``, as texts with fixes."""
+        """Return what cannot work in a job's command, as texts with fixes.
+
+        ``gpus`` are those that NVLink joins to a pod's, its own included.
+        """
         del words, gang, gpus
         return []
 

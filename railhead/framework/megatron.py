@@ -67,12 +67,15 @@ class Megatron(Torch):
                     (f"{what} is {product}, which does not divide the world of {world}", fix)
                 )
         inside = gpus or gang.processes
+        if world <= inside:
+            return results
+        where = "of a node" if inside <= gang.processes else "that NVLink joins"
         for what in ("tensor", "expert tensor"):
             if gang.nodes > 1 and size[what] > inside:
                 results.append(
                     (
-                        f"{what} parallelism of {size[what]} is more than the {inside} GPUs of a "
-                        "node: every layer's all-reduce would wait for the NICs",
+                        f"{what} parallelism of {size[what]} is more than the {inside} GPUs "
+                        f"{where}: every layer's all-reduce would wait for the NICs",
                         f"at most {inside}, and pipeline or context parallelism for the rest",
                     )
                 )
@@ -80,8 +83,8 @@ class Megatron(Torch):
             if size[what] <= inside and inside % size[what]:
                 results.append(
                     (
-                        f"{what} parallelism of {size[what]} does not divide the {inside} GPUs of "
-                        "a node: some groups would lie on two nodes",
+                        f"{what} parallelism of {size[what]} does not divide the {inside} GPUs "
+                        f"{where}: some groups would lie on two",
                         "a size that divides it",
                     )
                 )

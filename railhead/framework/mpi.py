@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from railhead.base.errors import InputError
 from railhead.base.names import TRAINER_JOB, TRAINER_LAUNCHER
 from railhead.catalog.switches import SWITCHES
-from railhead.framework.base import Framework, Gang
+from railhead.framework.base import SHELLS, WRAPPERS, Framework, Gang
 
 if TYPE_CHECKING:
     from railhead.catalog.versions import Combination
@@ -26,9 +27,14 @@ HOME = "/home/mpiuser"
 SSH_PORT = 2222
 SSHD = ("/usr/sbin/sshd", "-De", "-f", f"{HOME}/.sshd_config")
 _HOSTFILE = "/etc/mpi/hostfile"
-_MPIRUN = ("mpirun", "mpiexec")
+_MPIRUN = ("mpirun", "mpiexec", "orterun")
 # Horovod's own passes on all variables (horovod 0.28.1, horovod/runner/mpi_run.py).
 _STARTERS = (*_MPIRUN, "horovodrun")
+# One where a command begins in a shell's text, and what stands before it.
+_IN_SHELL = re.compile(
+    r"((?:^|[;&|(\n]|\b(?:do|else|env|exec|nohup|then|time)\s)\s*(?:\w+=\S*\s+)*)"
+    r"((?:[\w.+${}-]*/)*(?:mpirun|mpiexec|orterun|horovodrun))(?=\s)"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,12 +86,14 @@ class Mpi(Framework):
             InputError: the job leaves Open MPI without TCP.
         """
         self._check_interfaces(words, names)
-        at = next((n for n, word in enumerate(words) if word.rpartition("/")[2] in _MPIRUN), None)
-        if at is None or any("mca_base_env_list" in text for text in (*words, *names)):
+        if any("mca_base_env_list" in text for text in (*words, *names)):
             return tuple(words)
+        at = next((n for n, word in enumerate(words) if word.rpartition("/")[2] in _MPIRUN), None)
+        if at is None:
+            return tuple(_in_shell(word, names) if _shell(words) else word for word in words)
         pairs = itertools.pairwise(words)
         given = {name.partition("=")[0] for option, name in pairs if option == "-x"}
-        added = [word for name in sorted(set(names) - given) for word in ("-x", name)]
+        added = _passing(names, given)
         results = [*words[: at + 1], *added]
         for word in words[at + 1 :]:
             # Each program has options of its own (Open MPI 4.1.4, orted_submit.c, create_app).
@@ -111,8 +119,14 @@ class Mpi(Framework):
                 )
 
     def start(self, words: Sequence[str], gang: Gang) -> tuple[str, ...]:
-        """Return one process a slot of the hostfile, unless the words are a launcher's own."""
-        if words[0].rpartition("/")[2] in _STARTERS:
+        """Return one process a slot of the hostfile, unless the words start a launcher themselves.
+
+        Up to Open MPI 4.1 mpirun ends below another mpirun (open-mpi/ompi issue 11148).
+        """
+        first, *rest = (word.rpartition("/")[2] for word in words)
+        wrapped = first in WRAPPERS and not {*_STARTERS}.isdisjoint(rest)
+        in_text = _shell(words) and any(_IN_SHELL.search(word) for word in words)
+        if first in _STARTERS or wrapped or in_text:
             return tuple(words)
         # Pods have their cores by quota: binding would crowd them on the first ones.
         mpirun = ("mpirun", "-np", str(gang.world_size), "--bind-to", "none")
@@ -142,6 +156,25 @@ class Mpi(Framework):
                 },
             ],
         }
+
+
+def _shell(words: Sequence[str]) -> bool:
+    return words[0].rpartition("/")[2] in SHELLS
+
+
+def _passing(names: Iterable[str], given: Iterable[str]) -> list[str]:
+    """Return mpirun's options that pass variables on, without those that it is given already."""
+    return [word for name in sorted({*names} - {*given}) for word in ("-x", name)]
+
+
+def _in_shell(text: str, names: Iterable[str]) -> str:
+    """Return a shell's text in which each mpirun passes the variables on."""
+    added = " ".join(_passing(names, re.findall(r"\s-x\s+(\w+)", text)))
+
+    def passing(match: re.Match[str]) -> str:
+        return match[0] if match[2].endswith("horovodrun") else f"{match[0]} {added}"
+
+    return _IN_SHELL.sub(passing, text) if added else text
 
 
 def _set_env(entries: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:

@@ -45,15 +45,19 @@ class Paddle(Framework):
         }
 
     def start(self, words: Sequence[str], gang: Gang) -> tuple[str, ...]:
-        """Put Paddle's launcher before a Python file, in a way by which the gang meets.
+        """Have Paddle's launcher start the processes, in a way by which the gang meets.
 
         See :mod:`railhead.framework.programs.paddle`.
         """
-        if words[0] in ("python", "python3") and tuple(words[1:3]) == _LAUNCH:
-            words = words[3:]
-        elif not words[0].endswith(".py"):
-            return tuple(words)
-        return (*self.started(gang), *words)
+        python, *program = self.started(gang)
+        if words[0].endswith(".py"):
+            return (python, *program, *words)
+        if words[0].rpartition("/")[2] == "fleetrun":
+            return (python, *program, *words[1:])
+        for at in range(1, len(words)):
+            if tuple(words[at : at + 2]) == _LAUNCH:
+                return (*words[:at], *program, *words[at + 2 :])
+        return tuple(words)
 
 
 _WIRED = (
@@ -77,6 +81,11 @@ FRAMEWORK = Paddle(
         "PADDLE_LOCAL_SIZE",
     ),
     nodes_variable=NODES,
+    # A process that it did not start is a world of its own: PADDLE_TRAINERS_NUM is 1 by default
+    # (PaddlePaddle/docs, docs/api/paddle/distributed/get_world_size_cn.rst).
+    launches=r"(^|[\s/;&|\"'(])(start_paddle\.py|paddle\.distributed\.launch|fleetrun)($|[\s;&|\"')])",
+    # From a shell's text, where no node would serve its master's name.
+    same=r"(-m paddle\.distributed\.launch\b|\bfleetrun\b)",
     kinds=("paddlejob",),
     controller={"paddlejob": ("PADDLE_MASTER", "PADDLE_NNODES", "PADDLE_JOB_ID")},
     source="Paddle 3.3.1, python/paddle/distributed/launch/context/args_envs.py",

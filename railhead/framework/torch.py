@@ -12,7 +12,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from railhead.base.programs import program
-from railhead.framework.base import NODE_RANK, PORT, PROGRAMS, Expanded, Framework, Gang
+from railhead.framework.base import (
+    NODE_RANK,
+    PORT,
+    PROGRAMS,
+    SHELLS,
+    WRAPPERS,
+    Expanded,
+    Framework,
+    Gang,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,10 +43,25 @@ _SOURCE = (
 
 #: Programs in whose place torchrun may start the processes.
 _STARTERS = re.compile(r"(?:\S*/)?(?:python[0-9.]*|torchrun|deepspeed)")
-#: Programs that run the words behind their own as they are; any other may be a launcher itself.
-_WRAPPERS = frozenset(("conda", "env", "mamba", "ncu", "nsys", "numactl", "pixi", "poetry", "uv"))
 #: Arguments of torchrun by which a world has another size or place than the job's.
-_SIZES = re.compile(r"--(standalone|nnodes|nproc[_-]per[_-]node|rdzv[_-](backend|endpoint|id))\b")
+_SIZES = re.compile(
+    r"--(standalone|nnodes|nproc[_-]per[_-]node|rdzv[_-](backend|endpoint|id)|node[_-]rank"
+    r"|master[_-](addr|port))\b"
+)
+# One program or launcher in a shell's text; of several nobody knows which trains.
+_PYTHON = re.compile(r"(?<![\w./-])python[0-9.]*(?: -[A-Za-z]+)*(?= (?:-m |\S+\.py\b))")
+_ACCELERATE = re.compile(r"(?<![\w.-])accelerate[ -]launch(?=\s)")
+#: What `accelerate launch` takes and a shell reads from the pod's variables.
+_IN_SHELL = (
+    " --num_machines $PET_NNODES --num_processes $RAILHEAD_WORLD_SIZE --machine_rank $PET_NODE_RANK"
+    " --main_process_ip $PET_MASTER_ADDR --main_process_port $PET_MASTER_PORT"
+    " --deepspeed_multinode_launcher standard --tee 1"
+)
+#: Its arguments that the job has fields for, or that differ from node to node.
+_ITS_OWN = re.compile(
+    r"--(num_machines|num_processes|machine_rank|main_process_(ip|port)"
+    r"|deepspeed_multinode_launcher)\b"
+)
 #: Arguments of `accelerate launch` by which it starts processes itself, or a file that may say so.
 _KINDS = frozenset(
     ("--multi_gpu", "--use_deepspeed", "--use_fsdp", "--use_megatron_lm", "--tpu", "--cpu")
@@ -48,6 +72,30 @@ def _accelerate(before: str, word: str) -> bool:
     """Return whether two words of a command are accelerate's launcher."""
     of_module = (before, word) == ("-m", "accelerate.commands.launch")
     return of_module or (before.rpartition("/")[2], word) == ("accelerate", "launch")
+
+
+def _without(options: Sequence[str], names: re.Pattern[str]) -> tuple[str, ...]:
+    """Return a launcher's options without those of such names and their values."""
+    kept: list[str] = []
+    value = False
+    for word in options:
+        match = names.match(word)
+        if match is None and not value:
+            kept.append(word)
+        value = match is not None and "=" not in word and match[1] != "standalone"
+    return tuple(kept)
+
+
+def _in_shell(words: Sequence[str]) -> tuple[str, ...]:
+    """Return a shell's words with the rendezvous for accelerate, or torchrun for Python."""
+    for at, word in enumerate(words):
+        launchers, programs = [*_ACCELERATE.finditer(word)], [*_PYTHON.finditer(word)]
+        if len(launchers) == 1:
+            end = launchers[0].end()
+            return (*words[:at], word[:end] + _IN_SHELL + word[end:], *words[at + 1 :])
+        if len(programs) == 1 and not launchers:
+            return (*words[:at], _PYTHON.sub("torchrun", word), *words[at + 1 :])
+    return ()
 
 
 def _machines(words: Sequence[str], gang: Gang) -> tuple[str, ...]:
@@ -123,6 +171,11 @@ class Torch(Framework):
         r"|(^|[\s;&|\"']|(^|[^$])\()(unset +)?"
         r"PET_(NNODES|NODE_RANK|MASTER_ADDR|MASTER_PORT|STANDALONE)($|[=\s;&|\"')])"
     )
+    # Of the launcher: what comes behind the program is the program's.
+    same: str | None = (
+        r"^(?:(?!\.py\s)[\s\S])*?\s(--(?:node|machine)[_-]rank[= ][\"']?[0-9]+\b"
+        r"|--(?:master[_-]addr|main[_-]process[_-]ip)[= ][\"']?(?:localhost|127\.0\.0\.1)\b)"
+    )
     python: Mapping[str, str] = field(default_factory=_python)
     # With --tee: `[<role><local rank>]:`.
     process_prefix: str | None = r"\[[A-Za-z_-]*?(\d+)\]:"
@@ -174,7 +227,13 @@ class Torch(Framework):
             return ("torchrun", *words)
         for at in range(1, len(words)):
             if _accelerate(words[at - 1], words[at]):
-                return (*words[: at + 1], *_machines(words[at + 1 :], gang), *words[at + 1 :])
+                own = words[at + 1 :]
+                ends = (
+                    n for n, w in enumerate(own) if w.endswith(".py") or w in ("-m", "--module")
+                )
+                end = next(ends, 0)
+                own = (*_without(own[:end], _ITS_OWN), *own[end:])
+                return (*words[: at + 1], *_machines(own, gang), *own)
         return tuple(words)
 
     def instead(self, words: Sequence[str]) -> tuple[str, ...]:
@@ -182,25 +241,30 @@ class Torch(Framework):
 
         What stands before it (uv, conda, a profiler) and the program's own arguments stay.
         """
+        for at, word in enumerate(words):
+            if word.rpartition("/")[2] == "accelerate-launch":
+                launch = (word.replace("-launch", ""), "launch")
+                return (*words[:at], *launch, *words[at + 1 :])
+        if words[0].rpartition("/")[2] in SHELLS:
+            return _in_shell(words)
+        if any(word.rpartition("/")[2] == "deepspeed" for word in words):
+            # Its word for torchrun's -m (deepspeed 0.19.8, deepspeed/launcher/runner.py).
+            words = ["-m" if word == "--module" else word for word in words]
         starters = [n for n, word in enumerate(words) if _STARTERS.fullmatch(word)]
         first = starters[0] if starters else len(words)
-        ends = (n for n, w in enumerate(words) if w.endswith(".py") or (w == "-m" and n > first))
+        # uv takes a module, too.
+        own = min(first, 1 if words[0].rpartition("/")[2] == "uv" else first)
+        ends = (n for n, w in enumerate(words) if w.endswith(".py") or (w == "-m" and n > own))
         at = next(ends, None)
         if at is None or " " in words[at]:
             return ()
-        if not starters and words[0].rpartition("/")[2] not in _WRAPPERS:
+        if not starters and words[0].rpartition("/")[2] not in WRAPPERS:
             return ()
         first = min(first, at)
         before, options, rest = words[:first], words[first + 1 : at], words[at:]
         if tuple(rest[1:2]) == ("torch.distributed.run",):
             return self.instead([*before, "torchrun", *rest[2:]])
-        kept: list[str] = []
-        value = False
-        for word in options if words[first].rpartition("/")[2] == "torchrun" else ():
-            size = _SIZES.match(word)
-            if size is None and not value:
-                kept.append(word)
-            value = size is not None and "=" not in word and size[1] != "standalone"
+        kept = _without(options, _SIZES) if words[first].rpartition("/")[2] == "torchrun" else ()
         return (*before, "torchrun", *kept, *rest)
 
     def proving(self, program: str) -> tuple[str, ...] | None:

@@ -60,6 +60,9 @@ def _rewired(runtime: Runtime, own: Framework, row: Framework) -> Runtime:
             "processes_per_node": 1 if row.one_process else runtime.gpus_per_node,
             "reserved": pinned | row.reserved,
             "told": row.set_by_job,
+            "launcher": row.launcher,
+            "launches": row.launches,
+            "alone": row.alone,
         }
     )
 

@@ -232,11 +232,12 @@ def _program(asked: _Asked) -> Iterator[Derived]:
     given, made = tuple(job.command), tuple(plan.command)
     yield Derived(name="command", value=shown(made), origin=asked.by("command"))
     if made != given and plan.framework is not None:
+        what = "Python" if job.launcher == "own" else "its launcher"
         yield Derived(
             name="command begins with",
             value=shown(made[: len(made) - len(given) + 1]),
             origin=f"framework {plan.framework.name}",
-            why=f"{given[0]!r} gets its launcher and its place in {WORKSPACE}"
+            why=f"{given[0]!r} gets {what} and its place in {WORKSPACE}"
             if given[0].endswith(".py")
             else f"{given[0]!r} gets what the job's other nodes must know, or be known by",
         )

@@ -11,7 +11,7 @@ from railhead.base.errors import InputError
 from railhead.base.names import FABRIC_LABEL, LAUNCHER_LABEL, LOGS
 from railhead.base.quantity import parse
 from railhead.contract import ClusterContract, NodePool, Runtime, Share
-from railhead.framework.base import NODES, Framework, Gang
+from railhead.framework.base import NODES, Framework, Gang, program_of
 from railhead.launch.choose import framework_of
 from railhead.launch.job import (
     MAIN_ROLE,
@@ -256,6 +256,13 @@ def _logs(job: JobFile, runtime: Runtime) -> str:
     return job.logs or runtime.environment.get(LOGS, "kept")
 
 
+def _joined(choice: Choice, contract: ClusterContract) -> int:
+    """Return the GPUs that NVLink joins to a pod's own, itself included."""
+    gpus, pool = choice.share.gpus, contract.pool(choice.runtime)
+    # A part of a machine's GPUs is in no domain of several machines.
+    return max(gpus, pool.nvlink_domain) if gpus == pool.gpus_per_node else gpus
+
+
 def _kept(job: JobFile, runtime: Runtime) -> bool:
     """Return whether the pods' output goes to the claim for checkpoints too, if there is one."""
     return bool(runtime.programs) and _logs(job, runtime) == "kept"
@@ -329,12 +336,15 @@ def _started(
         return words, {}, None
     pods = hosts(job.name, runtime.replicated_job if role == MAIN_ROLE else role, job.nodes)
     gang = Gang(job=job.name, hosts=pods, processes=processes, programs=runtime.programs)
-    _check_framework(framework, words, gang, choice.share.gpus)
+    _check_framework(framework, words, gang, _joined(choice, contract))
     every = framework.wiring(gang) | {NODES: str(job.nodes)}
     wiring = {name: value for name, value in every.items() if name in runtime.told}
     proof = prove(framework, gang, contract.fabric) if job.verify else None
     names = [*runtime.environment, *env, *job.secrets]
-    return framework.passed_on(framework.start(words, gang), names), wiring, proof
+    # A command that starts its processes itself would start all of them in each process.
+    own = job.launcher == "own"
+    started = program_of(words) if own else framework.start(words, gang)
+    return framework.passed_on(started, names), wiring, proof
 
 
 def hosts(job: str, replicated_job: str, nodes: int) -> tuple[str, ...]:

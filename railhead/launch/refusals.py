@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -218,6 +219,19 @@ def _check_launcher(job: JobFile, runtime: Runtime) -> None:
     started = framework.start(job.command, item) if framework else job.command
     words, shown = " ".join(started), repr(job.command[0])
     alone = re.search(runtime.alone, words) if runtime.alone else None
+    same = re.search(framework.same, words) if framework and framework.same else None
+    variables = f" (by {', '.join(framework.rendezvous)})" if framework else ""
+    remedy = (
+        f"{_instead(framework, job.command, runtime)}; or write `launcher: own` if it starts its "
+        f"processes in a way that cannot be seen from here{variables}, or `launcher: none` if each "
+        "node is to work by itself; or ask for one node"
+    )
+    if same is not None:
+        raise InputError(
+            f"command: has {same[1]!r}, which is the same on all {job.nodes} nodes: each would "
+            "wait for the others in vain",
+            remedy=remedy,
+        )
     if re.search(runtime.launches, words) and alone is None:
         return
     problem = (
@@ -228,9 +242,7 @@ def _check_launcher(job: JobFile, runtime: Runtime) -> None:
     raise InputError(
         f"command: {problem}: each of the {job.nodes} nodes would train alone, in a world of its "
         "own, and the job complete",
-        remedy=f"{_instead(framework, job.command, runtime)}; or "
-        "write `launcher: own` if it starts its processes in a way that cannot be seen from here, "
-        "or `launcher: none` if each node is to work by itself; or ask for one node",
+        remedy=remedy,
     )
 
 
@@ -239,7 +251,7 @@ def _instead(framework: Framework | None, words: Sequence[str], runtime: Runtime
     command = framework.instead(words) if framework else ()
     if not command:
         return f"begin it with {runtime.launcher} and leave size and addresses to the runtime"
-    return f"write `{' '.join(command)}`, and leave size and addresses to the runtime"
+    return f"write `{shlex.join(command)}`, and leave size and addresses to the runtime"
 
 
 def mounted(runtime: Runtime) -> list[str]:

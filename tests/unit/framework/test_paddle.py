@@ -11,10 +11,15 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
+from railhead.base.errors import InputError
 from railhead.framework.base import Gang
 from railhead.framework.paddle import FRAMEWORK
 from railhead.framework.programs import paddle
+from railhead.launch.job import parse_job
+from railhead.launch.plan import make_plan
+from tests.wiring import contract
 
 GANG = Gang(job="run", hosts=("localhost", "other"), processes=2)
 
@@ -24,6 +29,8 @@ GANG = Gang(job="run", hosts=("localhost", "other"), processes=2)
     [
         ("train.py", "--lr", "1"),
         ("python", "-m", "paddle.distributed.launch", "train.py", "--lr", "1"),
+        ("python3.11", "-u", "-m", "paddle.distributed.launch", "train.py", "--lr", "1"),
+        ("fleetrun", "train.py", "--lr", "1"),
     ],
 )
 def test_the_launcher_gets_its_arguments_and_an_address(
@@ -43,7 +50,7 @@ def test_the_launcher_gets_its_arguments_and_an_address(
     (own / "paddle.py").write_text("raise SystemExit('not this one')")
     wired = FRAMEWORK.wiring(GANG)
     command = FRAMEWORK.start(words, GANG)
-    assert command[0] == "python3"
+    assert command[0].startswith("python")
     done = subprocess.run(
         [sys.executable, *command[1:]],
         env=os.environ | wired | {"PYTHONPATH": str(tmp_path / "there")},
@@ -57,6 +64,22 @@ def test_the_launcher_gets_its_arguments_and_an_address(
 
 def test_a_command_of_ones_own_is_left_alone() -> None:
     assert FRAMEWORK.start(("bash", "run.sh"), GANG) == ("bash", "run.sh")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("[python, train.py]", "each of the 2 nodes would train alone"),
+        ("[bash, run.sh]", "each of the 2 nodes would train alone"),
+        ("[sh, -c, python -m paddle.distributed.launch train.py]", "wait for the others in vain"),
+    ],
+)
+def test_nodes_that_would_not_meet_are_refused(words: str, says: str) -> None:
+    text = f"name: run\nnodes: 2\nframework: paddle\ncommand: {words}\n"
+    with pytest.raises(InputError, match=says):
+        make_plan(parse_job(text, where="job"), (), contract("raw"))
+    own = make_plan(parse_job(f"{text}launcher: own\n", where="job"), (), contract("raw"))
+    assert list(own.command) == yaml.safe_load(words)
 
 
 def test_a_name_that_is_not_known_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

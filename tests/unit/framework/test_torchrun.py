@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -160,8 +161,15 @@ def test_commands_with_torchrun_are_taken_as_they_are(words: tuple[str, ...]) ->
         ("python train.py --lr 1", "torchrun train.py --lr 1"),
         ("uv run train.py", "uv run torchrun train.py"),
         ("nsys profile -o x python -m mine", "nsys profile -o x torchrun -m mine"),
+        ("uv run -m mine --x", "uv run torchrun -m mine --x"),
         ("deepspeed --no_ssh train.py --deepspeed z.json", "torchrun train.py --deepspeed z.json"),
+        ("deepspeed --num_gpus 8 --module mine.train --x", "torchrun -m mine.train --x"),
         ("python -m torch.distributed.run --standalone train.py", "torchrun train.py"),
+        (
+            "torchrun --nnodes=2 --node_rank=0 --master_addr localhost --master_port 1 train.py -x",
+            "torchrun train.py -x",
+        ),
+        ("torchrun --node-rank 1 train.py", "torchrun train.py"),
         (
             "torchrun --nproc_per_node=8 --rdzv_backend c10d --rdzv_endpoint=localhost:0 "
             "--role rank --tee 3 -m torchtitan.train --job.config_file a.toml",
@@ -174,6 +182,34 @@ def test_refusal_names_a_command_that_does_the_same(words: str, instead: str) ->
         planned(*words.split())
     assert f"write `{instead}`" in refused.value.remedy
     assert planned(*instead.split()).command == tuple(instead.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "instead"),
+    [
+        ("cd /w && python -u train.py --a 1", "cd /w && torchrun train.py --a 1"),
+        (
+            "accelerate launch --config_file f.yaml train.py",
+            "accelerate launch --num_machines $PET_NNODES --num_processes $RAILHEAD_WORLD_SIZE "
+            "--machine_rank $PET_NODE_RANK --main_process_ip $PET_MASTER_ADDR "
+            "--main_process_port $PET_MASTER_PORT --deepspeed_multinode_launcher standard --tee 1 "
+            "--config_file f.yaml train.py",
+        ),
+    ],
+)
+def test_refused_shell_gets_a_text_that_does_the_same(text: str, instead: str) -> None:
+    with pytest.raises(InputError) as refused:
+        planned("bash", "-c", text)
+    words = shlex.join(("bash", "-c", instead))
+    assert f"write `{words}`" in refused.value.remedy
+    assert planned("bash", "-c", instead).command == ("bash", "-c", instead)
+
+
+def test_shell_of_two_programs_gets_no_made_up_text() -> None:
+    with pytest.raises(InputError) as refused:
+        planned("bash", "-c", "python prepare.py && python train.py")
+    assert refused.value.remedy.startswith("begin it with torchrun")
+    assert "PET_MASTER_ADDR" in refused.value.remedy
 
 
 @pytest.mark.parametrize("words", ["ft_launcher train.py", "fabric run train.py --devices 8"])
@@ -206,6 +242,16 @@ def test_accelerates_launcher_gets_the_jobs_rendezvous(start: list[str]) -> None
     assert "$(PET_NODE_RANK)" in pod["args"]
 
 
+def test_accelerates_addresses_give_way_to_the_jobs() -> None:
+    """A rank that a README names would be every node's, since argparse takes the last."""
+    own = "--machine_rank 0 --mixed_precision bf16 --main_process_ip=10.0.0.1 --num_processes 1"
+    made = planned("accelerate", "launch", *own.split(), "train.py", "--machine_rank", "7")
+    assert made.command[-5:] == ("--mixed_precision", "bf16", "train.py", "--machine_rank", "7")
+    with pytest.raises(InputError) as refused:
+        planned("accelerate-launch", "--config_file", "f.yaml", "train.py")
+    assert "write `accelerate launch --config_file f.yaml train.py`" in refused.value.remedy
+
+
 def test_accelerate_makes_a_world_of_one_process_a_node() -> None:
     assert "--multi_gpu" in planned("accelerate", "launch", "train.py", processes=1).command
     for option in (("--config_file", "f.yaml"), ("--use_fsdp",)):
@@ -213,6 +259,13 @@ def test_accelerate_makes_a_world_of_one_process_a_node() -> None:
         assert "--multi_gpu" not in made.command
     alone = planned("accelerate", "launch", "train.py", nodes=1)
     assert alone.command[2:8] == (*"--num_machines 1 --num_processes 4 --tee 1".split(),)
+
+
+def test_command_that_starts_its_own_processes_is_left_alone() -> None:
+    """torchrun before it would start it once for each GPU."""
+    text = "name: run\nnodes: 2\ncommand: [start.py, --machine_rank, '0']\nlauncher: own\n"
+    made = make_plan(parse_job(text, where="job"), (), contract("torch"))
+    assert made.command == ("python3", "start.py", "--machine_rank", "0")
 
 
 def test_python_file_gets_torchrun_before_it() -> None:

@@ -52,7 +52,7 @@ def test_every_framework_and_every_kind_is_in_the_tables() -> None:
 
 
 @pytest.mark.parametrize(("framework", "api"), EVERY)
-@pytest.mark.parametrize("nodes", [2, 3])
+@pytest.mark.parametrize("nodes", [2, 3, 16, 128])
 def test_every_rank_has_what_the_documentation_asks(framework: str, api: str, nodes: int) -> None:
     made = plan(framework, nodes, 1 if FRAMEWORKS[framework].one_process else 4)
     assert differences(framework, api, made, objects(api, made)) == []
@@ -172,6 +172,37 @@ def test_each_program_of_mpirun_gets_the_variables() -> None:
     first, second = " ".join(made.command).split(" : ")
     assert passed(first.split()) == passed(second.split())
     assert "LR" in passed(second.split())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["env", "A=b", "mpirun", "-np", "8", "x"],
+        ["nsys", "profile", "-o", "y", "/opt/mpi/bin/mpiexec", "x"],
+        ["bash", "-c", ". hpcx-init.sh && hpcx_load; A=1 ${HPCX_MPI_DIR}/bin/mpirun -np 8 x"],
+        ["sh", "-c", "exec mpirun -x LR x"],
+    ],
+    ids=" ".join,
+)
+def test_no_mpirun_is_put_before_another(words: list[str]) -> None:
+    """Up to Open MPI 4.1 it ends with `mpirun does not support recursive calls`."""
+    made = plan("mpi", 2, 4, more={"command": words, "env": {"LR": "2"}})
+    assert made.command[: len(words) - 1][0] == words[0]
+    text = " ".join(made.command)
+    assert len(re.findall(r"mpirun|mpiexec", text)) == 1
+    for name in ("LR", "NCCL_SOCKET_IFNAME", "CHECKPOINT_DIR"):
+        assert text.count(f"-x {name} ") == 1, name
+    assert text.index("-x ") > re.search(r"mpirun|mpiexec", text).start()  # type: ignore[union-attr]
+
+
+def test_launcher_that_cannot_be_seen_is_not_started_by_mpirun() -> None:
+    words = ["bash", "run.sh"]
+    assert plan("mpi", 2, 4, more={"command": words}).command[0] == "mpirun"
+    own = plan("mpi", 2, 4, more={"command": words, "launcher": "own"})
+    assert own.command == tuple(words)
+    for text in ("which mpirun && ./x", "echo mpirun "):
+        made = plan("mpi", 2, 4, more={"command": ["sh", "-c", text]})
+        assert (made.command[0], made.command[-1]) == ("mpirun", text)
 
 
 def test_sshd_gives_variables_that_choose_no_network() -> None:
@@ -505,6 +536,27 @@ def test_megatrons_sizes_are_held_against_the_world(words: str, problem: str | N
         return
     with pytest.raises(InputError, match=re.escape(problem)):
         make_plan(parse_job(text, where="job"), (), contract("megatron"))
+
+
+def test_nvlink_of_several_machines_is_one_for_megatron() -> None:
+    """The 72 GPUs of a rack, of which a machine has but a few."""
+    own = contract("megatron")
+    rack = [p.model_copy(update={"nvlink_domain": 72, "nodes": 40}) for p in own.node_pools]
+    large = [runtime.model_copy(update={"max_nodes": 40}) for runtime in own.runtimes]
+    wide = own.model_copy(update={"node_pools": tuple(rack), "runtimes": tuple(large)})
+    text = "name: a\nnodes: {}\nframework: megatron\ncommand: [pretrain.py, {}]\n"
+    sizes = "--tensor-model-parallel-size, '16'"
+    for nodes, gpus, problem in (
+        (2, "", None),
+        (20, "", "does not divide the 72 GPUs that NVLink joins"),
+        (4, "gpus_per_node: 4\n", "is more than the 4 GPUs of a node"),
+    ):
+        job = parse_job(text.format(nodes, sizes) + gpus, where="job")
+        if problem is None:
+            assert make_plan(job, (), wide).command[:2] == ("torchrun", "pretrain.py")
+            continue
+        with pytest.raises(InputError, match=problem):
+            make_plan(job, (), wide)
 
 
 def test_deepspeeds_launcher_gets_the_ssh_settings() -> None:

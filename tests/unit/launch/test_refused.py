@@ -279,7 +279,7 @@ ASKED: dict[str, tuple[str, ClusterContract]] = {
         "name: a\nnodes: 2\ncommand: [x]\nframework: jax\n", cluster_of("raw"),
     ),
     "carried in an image of its own": (
-        "name: a\nnodes: 2\ncommand: [x]\nframework: paddle\nimage: mine\n", cluster_of("raw"),
+        "name: a\nnodes: 2\ncommand: [x.py]\nframework: paddle\nimage: mine\n", cluster_of("raw"),
     ),
     "a framework that nothing carries": (
         "name: a\nnodes: 2\ncommand: [x]\nframework: torch\n", cluster_of("raw"),
