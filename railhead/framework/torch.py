@@ -241,10 +241,10 @@ class Torch(Framework):
 
         What stands before it (uv, conda, a profiler) and the program's own arguments stay.
         """
-        for at, word in enumerate(words):
+        for place, word in enumerate(words):
             if word.rpartition("/")[2] == "accelerate-launch":
                 launch = (word.replace("-launch", ""), "launch")
-                return (*words[:at], *launch, *words[at + 1 :])
+                return (*words[:place], *launch, *words[place + 1 :])
         if words[0].rpartition("/")[2] in SHELLS:
             return _in_shell(words)
         if any(word.rpartition("/")[2] == "deepspeed" for word in words):
