@@ -231,7 +231,8 @@ class Torch(Framework):
                 ends = (
                     n for n, w in enumerate(own) if w.endswith(".py") or w in ("-m", "--module")
                 )
-                end = next(ends, 0)
+                # On one node all of them are the command's own to say.
+                end = next(ends, 0) if gang.nodes > 1 else 0
                 own = (*_without(own[:end], _ITS_OWN), *own[end:])
                 return (*words[: at + 1], *_machines(own, gang), *own)
         return tuple(words)

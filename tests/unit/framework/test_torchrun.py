@@ -250,6 +250,8 @@ def test_accelerates_addresses_give_way_to_the_jobs() -> None:
     with pytest.raises(InputError) as refused:
         planned("accelerate-launch", "--config_file", "f.yaml", "train.py")
     assert "write `accelerate launch --config_file f.yaml train.py`" in refused.value.remedy
+    alone = planned("accelerate", "launch", "--num_processes", "2", "train.py", nodes=1)
+    assert alone.command[-3:] == ("--num_processes", "2", "train.py")
 
 
 def test_accelerate_makes_a_world_of_one_process_a_node() -> None:
