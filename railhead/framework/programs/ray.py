@@ -14,8 +14,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 # Ports of Ray's agents, which would choose their own, and be abandoned if they take 15 s to report
@@ -34,6 +34,8 @@ PATIENCE_SECONDS = 600.0
 JOINING_SECONDS = 15.0
 TELLING_SECONDS = 60.0
 PAUSE_SECONDS = 2.0
+# Whether this pod must end.
+ENDING = threading.Event()
 
 
 def head(words: list[str], nodes: int, port: int) -> int:
@@ -42,10 +44,7 @@ def head(words: list[str], nodes: int, port: int) -> int:
     try:
         if not whole(nodes):
             return 1
-        program = subprocess.Popen(words)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, partial(_forward, program))
-        code = program.wait()
+        code = _following(signal.SIGTERM, signal.SIGINT)(words).wait()
         if code == 0:
             tell(nodes - 1, port + OVER)
         return code if code >= 0 else 128 - code
@@ -53,14 +52,26 @@ def head(words: list[str], nodes: int, port: int) -> int:
         subprocess.run(["ray", "stop"], check=False)
 
 
-def _forward(process: subprocess.Popen[bytes], number: int, _: Any) -> None:
-    process.send_signal(number)
+def _following(*numbers: int) -> Callable[[list[str]], subprocess.Popen[bytes]]:
+    """Return what starts programs, the last of which gets these signals from now on."""
+    processes: list[subprocess.Popen[bytes]] = []
 
+    def forward(number: int, _: Any) -> None:
+        ENDING.set()
+        for process in processes[-1:]:
+            process.send_signal(number)
 
-def _end(ending: threading.Event, process: subprocess.Popen[bytes], number: int, _: Any) -> None:
-    # Ray takes SIGTERM for a reason to exit with 1, as if it had not joined.
-    ending.set()
-    process.send_signal(number)
+    for number in numbers:
+        signal.signal(number, forward)
+
+    def start(words: list[str]) -> subprocess.Popen[bytes]:
+        processes.append(subprocess.Popen(words))
+        if ENDING.is_set():
+            # The signal came before there was a process to get it.
+            processes[-1].send_signal(signal.SIGTERM)
+        return processes[-1]
+
+    return start
 
 
 def whole(nodes: int) -> bool:
@@ -110,18 +121,18 @@ def over(host: str, port: int) -> bool:
 def worker(address: str, host: str, port: int) -> int:
     """Join the cluster; return 0 once the program has ended well, else 1 if Ray ends here."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    ending = threading.Event()
+    start = _following(signal.SIGTERM)
     while True:
         began = time.monotonic()
-        ray = subprocess.Popen(["ray", "start", f"--address={address}", "--block", *AGENTS])
-        signal.signal(signal.SIGTERM, partial(_end, ending, ray))
+        ray = start(["ray", "start", f"--address={address}", "--block", *AGENTS])
         while ray.poll() is None:
             if over(host, port + OVER):
                 subprocess.run(["ray", "stop"], check=False)
                 return 0
             time.sleep(PAUSE_SECONDS)
         now = time.monotonic()
-        if ending.is_set() or now - began > JOINING_SECONDS or now > deadline or ray.returncode < 0:
+        # Ray takes SIGTERM for a reason to exit with 1, as if it had not joined.
+        if ENDING.is_set() or now - began > JOINING_SECONDS or now > deadline or ray.returncode < 0:
             sys.stderr.write(f"error: Ray has ended on this node, with {ray.returncode}\n")
             return 1
         time.sleep(PAUSE_SECONDS)

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 from railhead.base.programs import program
 from railhead.framework.base import PROGRAMS
+from railhead.framework.programs import ray as starter
 
 pytestmark = pytest.mark.slow
 
@@ -162,3 +164,10 @@ def test_worker_that_is_to_end_does_not_join_again(play: Play) -> None:
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(60) == 1
     assert (play.folder / "called").read_text().count("--address") == 1
+
+
+def test_signal_that_comes_before_its_process_reaches_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    ending = threading.Event()
+    ending.set()
+    monkeypatch.setattr(starter, "ENDING", ending)
+    assert starter._following()(["sleep", "60"]).wait(30) == -signal.SIGTERM
