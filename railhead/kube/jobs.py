@@ -42,6 +42,8 @@ OUT_OF_MEMORY = "out of memory"
 USER = "railhead.dev/user"
 # Nodes that are named; more are counted.
 _NAMED = 3
+# Characters of a message that are shown.
+_MESSAGE = 300
 
 
 class Phase(StrEnum):
@@ -272,7 +274,11 @@ def _why(pod: Object, container: Object | None) -> str:
         signal = f", signal {ended['signal']}" if ended.get("signal") else ""
         if reason == "OOMKilled":
             return f"{OUT_OF_MEMORY}: exited {ended.get('exitCode')} ({reason}{_held(pod)})"
-        return f"exited {ended.get('exitCode')} ({reason}{signal})"
+        # Of a container that could not be made, the runtime's reason (containerd 1.7.30,
+        # pkg/cri/server/container_start.go).
+        message = str(ended.get("message") or "")[:_MESSAGE] if reason == "StartError" else ""
+        shown = f": {message}" if message else ""
+        return f"exited {ended.get('exitCode')} ({reason}{signal}{shown})"
     if waiting := state.get("waiting"):
         reason = str(waiting.get("reason") or "")
         message = str(waiting.get("message") or "")

@@ -369,6 +369,14 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
         "the image {image} could not be pulled",
         "correct `image`; the reason is in the message",
     ),
+    # The kubelet, pkg/kubelet/cm/devicemanager/manager.go: devicesToAllocate, Allocate.
+    (
+        r"requested number of devices unavailable for (?P<what>\S+)\. Requested: (?P<asked>\d+), "
+        r"Available: (?P<free>\d+)",
+        "its machine has {free} of the {asked} {what} that it was given: one has failed, or "
+        "another pod has it",
+        f"`avoid` that machine, or {_PLATFORM} to look at it",
+    ),
     # The kubelet, pkg/kubelet/kubelet_pods.go: makeEnvironmentVariables; volumes by
     # pkg/volume/{secret,configmap} and pkg/kubelet/events/event.go.
     (

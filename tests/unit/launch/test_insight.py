@@ -363,6 +363,17 @@ def test_out_of_memory_is_the_first_failure(api: Api, cluster: Cluster, gang: An
     assert "(OOMKilled, its node had no more)" in first(cluster).line
 
 
+def test_container_that_could_not_be_made_says_why(api: Api, cluster: Cluster, gang: Any) -> None:
+    """It has no log: only its status has the runtime's own words."""
+    ended(api, 1, finished="2026-01-02T03:59:51Z", code=128)
+    state = api.objects[f"{world.PODS}/{pod(1)}"]["status"]["containerStatuses"][0]["state"]
+    message = "nvidia-container-cli: initialization error: nvml error: driver not loaded"
+    state["terminated"] |= {"reason": "StartError", "message": message}
+    line, again = first(cluster).lines()
+    assert f"exited 128 (StartError: {message})" in line
+    assert "--avoid lab-node-1" in again
+
+
 def test_machine_that_may_be_the_cause_can_be_left_out(
     api: Api, cluster: Cluster, gang: Any
 ) -> None:
