@@ -364,7 +364,7 @@ def test_out_of_memory_is_the_first_failure(api: Api, cluster: Cluster, gang: An
 
 
 def test_container_that_could_not_be_made_says_why(api: Api, cluster: Cluster, gang: Any) -> None:
-    """It has no log: only its status has the runtime's own words."""
+    """Containers that were never made have no log, but their status has the runtime's words."""
     ended(api, 1, finished="2026-01-02T03:59:51Z", code=128)
     state = api.objects[f"{world.PODS}/{pod(1)}"]["status"]["containerStatuses"][0]["state"]
     message = "nvidia-container-cli: initialization error: nvml error: driver not loaded"
