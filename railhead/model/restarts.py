@@ -8,14 +8,10 @@ from typing import Annotated
 from pydantic import Field
 
 from railhead.base.fields import Model
+from railhead.base.retries import HOPELESS
 
 ExitCode = Annotated[int, Field(strict=True, ge=1, le=255)]
 
-#: sysexits' bad usage and bad configuration, what argparse and `python no-such-file` end with, and
-#: what shells say of a program that is not there or cannot be started. 128 is absent: containerd
-#: gives it when it cannot create the task (1.7.30, pkg/cri/server/helpers.go, errorStartExitCode),
-#: and so when the node's GPU driver, its hook or a mount fails, which another node may not share.
-HOPELESS = (2, 64, 78, 126, 127)
 # Faults of programs, which are the same on few GPUs.
 _FEWEST = 3
 # The interruptions of Llama 3's training: 419 in 54 days on 16384 GPUs (arXiv 2407.21783, 3.3.4).

@@ -10,43 +10,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from railhead.base import retries
 from railhead.model.restarts import RestartConfig
 
 _UNREACHABLE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-# Kubernetes v1.35, pkg/controller/job/pod_failure_policy.go: the messages of a failed Job.
-_DISRUPTED = "^Pod .* has condition DisruptionTarget matching FailJob rule"
-_EXITED = "^Container .* failed with exit code ({}) matching FailJob rule"
 
 
 def failure_policy(restarts: RestartConfig, gpus: int) -> dict[str, Any]:
-    """Return ``failurePolicy`` of the JobSet (JobSet v0.10.1, pkg/controllers/failure_policy.go).
-
-    The first rule that matches acts; without one the gang is recreated and counted. ``gpus`` are
-    all of the pool's.
-    """
-    rules: list[dict[str, Any]] = [
-        {
-            "name": "disrupted",
-            "action": "RestartJobSetAndIgnoreMaxRestarts",
-            "onJobFailureReasons": ["PodFailurePolicy"],
-            "onJobFailureMessagePatterns": [_DISRUPTED],
-        }
-    ]
-    if restarts.never_on:
-        codes = "|".join(str(code) for code in sorted(restarts.never_on))
-        rules.append(
-            {
-                "name": "hopeless",
-                "action": "FailJobSet",
-                "onJobFailureReasons": ["PodFailurePolicy"],
-                "onJobFailureMessagePatterns": [_EXITED.format(codes)],
-            }
-        )
+    """Return ``failurePolicy`` of the JobSet; ``gpus`` are all of the pool's."""
     return {
         "maxRestarts": restarts.most(gpus),
         # No pod of the new gang before the last of the old one is gone.
         "restartStrategy": "BlockingRecreate",
-        "rules": rules,
+        "rules": retries.of_job_set(restarts.never_on),
     }
 
 
@@ -60,17 +36,8 @@ def job_policy(
     reconcile). Trainer would make a JobSet again that had gone, and the job would run a second time
     (v2.1.0, trainjob_controller.go, reconcileObjects).
     """
-    rules: list[dict[str, Any]] = [
-        {
-            "action": "FailJob",
-            "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
-        }
-    ]
-    if restarts.never_on:
-        codes = {"operator": "In", "values": sorted(restarts.never_on)}
-        rules.append({"action": "FailJob", "onExitCodes": {"containerName": container} | codes})
     kept = {} if finished_days is None else {"ttlSecondsAfterFinished": finished_days * 86400}
-    return {"backoffLimit": 0, "podFailurePolicy": {"rules": rules}} | kept
+    return retries.of_job(restarts.never_on, container) | kept
 
 
 def tolerations(restarts: RestartConfig) -> list[dict[str, Any]]:

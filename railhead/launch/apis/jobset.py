@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from railhead.base import retries
 from railhead.launch.apis.base import Api, Object
 from railhead.launch.plan import Plan, hosts
 
@@ -15,29 +16,36 @@ class JobSet(Api):
 
     def spec(self, plan: Plan, template: Object) -> Object:
         """Return a spec whose gang fails as a whole, and is recreated as often as the job says."""
-        own = _replicated(plan, template)
+        several = bool(plan.roles)
+        own = _replicated(plan, template, several=several)
         if plan.finished_days is not None:
             # As a runtime's Job has it (railhead.resolve.restarts, job_policy); no role's has, for
             # a JobSet that runs on makes a Job again that is gone (v0.10.1 and v0.12.0,
             # jobset_controller.go, shouldCreateJob), and the role would run a second time.
             own["template"]["spec"]["ttlSecondsAfterFinished"] = plan.finished_days * 86400
         jobs = [own]
-        jobs += [_replicated(role, self.template(role)) for role in plan.roles]
+        jobs += [_replicated(role, self.template(role), several=several) for role in plan.roles]
         spec: Object = {"replicatedJobs": jobs}
         if plan.roles:
             # When these have succeeded, JobSet deletes the others (jobset_controller.go).
             ends = {"operator": "All", "targetReplicatedJobs": [plan.role]}
             spec = {"successPolicy": ends} | spec
-        if plan.restarts:
+        if plan.restarts or plan.roles:
             # No pod of the new gang before the last of the old one is gone.
-            policy = {"maxRestarts": plan.restarts, "restartStrategy": "BlockingRecreate"}
-            spec = {"failurePolicy": policy} | spec
+            policy: Object = {
+                "maxRestarts": plan.restarts or 0,
+                "restartStrategy": "BlockingRecreate",
+            }
+            # Launch submits those of several roles, to a JobSet that has such rules.
+            rules = {"rules": retries.of_job_set(retries.HOPELESS)} if plan.roles else {}
+            spec = {"failurePolicy": policy | rules} | spec
         return spec
 
 
-def _replicated(plan: Plan, template: Object) -> Object:
+def _replicated(plan: Plan, template: Object, *, several: bool) -> Object:
+    ends = retries.of_job(retries.HOPELESS, plan.container) if several else {"backoffLimit": 0}
     job: Object = {
-        "backoffLimit": 0,
+        **ends,
         "completionMode": "Indexed",
         "parallelism": plan.nodes,
         "completions": plan.nodes,

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from railhead.base.errors import InputError
+from railhead.base.retries import HOPELESS
 from railhead.framework import FRAMEWORKS
 from railhead.framework.base import Gang
 from railhead.framework.programs import world
@@ -18,7 +19,6 @@ from railhead.launch.apis import apis
 from railhead.launch.job import parse_job
 from railhead.launch.plan import Plan, make_plan
 from railhead.launch.render import train_job
-from railhead.model.restarts import HOPELESS
 from tests.wiring import contract
 
 TWO = Gang(job="a", hosts=("a-node-0-0.a", "a-node-0-1.a"), processes=4)

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from railhead import config
+from railhead.base.retries import HOPELESS
 from railhead.framework import FRAMEWORKS
 from railhead.framework.programs.world import WRONG_WORLD, wrong_world
-from railhead.model.restarts import HOPELESS
 from railhead.resolve.pods import PYTHON_DIRECTORY
 from railhead.resolve.runtimes import runtimes
 from tests.components.recording import lab_cluster

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from railhead.base.errors import ExitCode, InputError, NotFoundError, RefusedError
+from railhead.base.retries import HOPELESS
 from railhead.contract import ClusterContract, Made
 from railhead.kube.client import Cluster
 from railhead.launch import Run, dev, explain, render
@@ -160,6 +161,19 @@ def test_end_of_a_gang() -> None:
         "targetReplicatedJobs": ["node"],
     }
     assert jobset["spec"]["failurePolicy"]["maxRestarts"] == 3
+    # As a runtime's gangs: drains are not counted, and what no restart mends is not tried again.
+    policy = jobset["spec"]["failurePolicy"]
+    assert [rule["action"] for rule in policy["rules"]] == [
+        "RestartJobSetAndIgnoreMaxRestarts",
+        "FailJobSet",
+    ]
+    for role in jobset["spec"]["replicatedJobs"]:
+        job = role["template"]["spec"]
+        (container,) = job["template"]["spec"]["containers"]
+        disrupted, hopeless = job["podFailurePolicy"]["rules"]
+        assert disrupted["onPodConditions"][0]["type"] == "DisruptionTarget"
+        assert hopeless["onExitCodes"]["containerName"] == container["name"]
+        assert hopeless["onExitCodes"]["values"] == list(HOPELESS)
 
 
 def test_only_a_job_whose_end_ends_all_goes_by_itself() -> None:

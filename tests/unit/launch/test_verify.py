@@ -25,6 +25,7 @@ import pytest
 
 import railhead
 from railhead.base.errors import InputError
+from railhead.base.retries import HOPELESS
 from railhead.fabric.kinds import FABRICS
 from railhead.framework import FRAMEWORKS
 from railhead.launch import failing, render
@@ -32,7 +33,6 @@ from railhead.launch.job import Payload, parse_job
 from railhead.launch.plan import Plan, make_plan
 from railhead.launch.programs import verify
 from railhead.launch.proof import PLACE
-from railhead.model.restarts import HOPELESS
 from tests.unit.launch.conftest import CONTRACT, JOB
 
 ROOT = Path(railhead.__file__).parent
