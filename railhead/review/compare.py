@@ -16,8 +16,11 @@ from railhead.lab.recorders.recording import changed_paths, forced
 Kind = Literal["added", "deleted", "replaced", "changed"]
 _NOTHING: Mapping[str, Any] = {}
 _DURATION = re.compile(r"([0-9.]+)(h|m(?!s)|s)")
-# The folder of one plan, which is another one in each (`railhead.lab.planning`).
-_FOLDER = re.compile(r"/[^\s'\"]*/railhead-plan-[^/\s'\"]+(?=/)")
+# The folder of one plan, which is another one in each (`railhead.lab.recorders.workspace`), and the
+# stack's in it where the SDK planned it.
+_FOLDER = re.compile(
+    r"/[^\s'\"]*/railhead-plan-[^/\s'\"]+(?:/[^/\s'\"]+)?(?=/(?:project|cache|home)\b)"
+)
 
 
 @dataclass(frozen=True, kw_only=True)

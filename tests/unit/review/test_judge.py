@@ -1071,7 +1071,8 @@ def test_folder_of_a_plan_is_no_difference() -> None:
             states={"urn::chart": state},
         )
 
-    old, new = (resources(plan(f"railhead-plan-{n}"), "/checkout") for n in ("a1_", "b2"))
+    folders = ("railhead-plan-a1_", "railhead-plan-b2/lab")
+    old, new = (resources(plan(folder), "/checkout") for folder in folders)
     assert compare(old, new) == []
     assert old["urn::chart"].inputs["chart"] == "/cache/charts/kueue-0.16.2"
 
