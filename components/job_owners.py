@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -18,11 +18,12 @@ class JobOwnersArgs:
     """Arguments of :class:`JobOwners`.
 
     Args:
-        namespaces: the training namespaces.
+        namespaces: name of each training namespace -> what is to go after its jobs, where an edit
+            removes the namespace.
         after: all other resources of the stack, so that `destroy` begins with these.
     """
 
-    namespaces: Sequence[str]
+    namespaces: Mapping[str, Sequence[pulumi.Resource]]
     after: Sequence[pulumi.Resource] = ()
 
 
@@ -37,7 +38,7 @@ class JobOwners(pulumi.ComponentResource):
         self, name: str, args: JobOwnersArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:index:JobOwners", name, None, opts)
-        for namespace in args.namespaces:
+        for namespace, later in args.namespaces.items():
             kubernetes.core.v1.ConfigMap(
                 f"{name}-{namespace}",
                 # Without data: there is nothing to change below running jobs.
@@ -46,6 +47,6 @@ class JobOwners(pulumi.ComponentResource):
                     "namespace": namespace,
                     "annotations": {"kubernetes.io/description": _DESCRIPTION},
                 },
-                opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
+                opts=pulumi.ResourceOptions(parent=self, depends_on=[*args.after, *later]),
             )
         self.register_outputs({"namespaces": list(args.namespaces)})

@@ -123,7 +123,7 @@ class TrainingCluster(pulumi.ComponentResource):
             opts=below,
         )
         after = [*platform, controller, jobset, trainer, queues, runtimes, guards, gate]
-        namespaces: list[TrainingNamespace] = []
+        namespaces: dict[str, TrainingNamespace] = {}
         for namespace in resolved.namespaces:
             made = TrainingNamespace(
                 f"{name}-namespace-{namespace.name}",
@@ -131,18 +131,23 @@ class TrainingCluster(pulumi.ComponentResource):
                     namespace=namespace,
                     networks=arguments.networks(cluster),
                     traffic=arguments.traffic(cluster, namespace.name),
+                    fabric=fabric.ready,
                     after=after,
                 ),
                 opts=below,
             )
-            namespaces.append(made)
-            # The others wait for the first: hundreds of objects are named once, not in each.
-            after = [namespaces[0].namespace]
+            if not namespaces:
+                # The others wait for the first: hundreds of objects are named once, not in each.
+                # Not so runtimes: an edit may remove one with a namespace whose TrainJobs hold it,
+                # and the engine then heeds edges of what goes alone (pulumi v3.250.0,
+                # step_generator.go, ScheduleDeletes).
+                after = [made.namespace, runtimes]
+            namespaces[namespace.name] = made
         if resolved.watching is not None:
             Watched(
                 f"{name}-watching",
                 arguments.watched(
-                    cluster, resolved.watching, [controller, jobset, trainer, *namespaces]
+                    cluster, resolved.watching, [controller, jobset, trainer, *namespaces.values()]
                 ),
                 opts=below,
             )
@@ -150,7 +155,7 @@ class TrainingCluster(pulumi.ComponentResource):
         # Last: anyone who can read it can launch.
         published = PublishedContract(
             f"{name}-contract",
-            ContractArgs(contract=self.contract, after=[researchers, *namespaces]),
+            ContractArgs(contract=self.contract, after=[researchers, *namespaces.values()]),
             opts=below,
         )
         # `destroy` begins with these, and stops there while a job runs.
@@ -160,7 +165,13 @@ class TrainingCluster(pulumi.ComponentResource):
         JobOwners(
             f"{name}-jobs",
             JobOwnersArgs(
-                namespaces=[namespace.name for namespace in resolved.namespaces], after=[ended]
+                # A namespace that goes takes its jobs along; from one that stays they go first, as
+                # in `destroy`.
+                namespaces={
+                    namespace: [made, runtimes] if made.kept else []
+                    for namespace, made in namespaces.items()
+                },
+                after=[ended],
             ),
             opts=below,
         )

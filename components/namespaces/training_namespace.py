@@ -34,6 +34,7 @@ class TrainingNamespaceArgs:
             storage, queues, roles, quota (:mod:`railhead.resolve.namespaces`).
         networks: the rails' networks, as :class:`RailNetworksArgs` has them.
         traffic: what the pods of jobs may reach; None leaves the namespace open.
+        fabric: what serves the fabric on nodes, whose drivers hold ComputeDomains.
         after: resources that must exist before it, and stay until it is gone: controllers, queues,
             runtimes, guards.
     """
@@ -41,6 +42,7 @@ class TrainingNamespaceArgs:
     namespace: Namespace
     networks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     traffic: Traffic | None = None
+    fabric: Sequence[pulumi.Resource] = ()
     after: Sequence[pulumi.Resource] = ()
 
 
@@ -53,16 +55,18 @@ class TrainingNamespace(pulumi.ComponentResource):
 
     Attributes:
         namespace: the Namespace.
+        kept: whether it is left when it goes, for the claims in it.
     """
 
     namespace: kubernetes.core.v1.Namespace
+    kept: bool
 
     def __init__(
         self, name: str, args: TrainingNamespaceArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:index:TrainingNamespace", name, None, opts)
         resolved, namespace = args.namespace, args.namespace.name
-        keeps = bool(resolved.checkpoints or resolved.datasets)
+        self.kept = bool(resolved.checkpoints or resolved.datasets)
         self.namespace = kubernetes.core.v1.Namespace(
             f"{name}-namespace",
             metadata={
@@ -77,10 +81,10 @@ class TrainingNamespace(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=list(args.after),
-                retain_on_delete=keeps,
+                retain_on_delete=self.kept,
             ),
         )
-        goes_with = None if keeps else self.namespace
+        goes_with = None if self.kept else self.namespace
         inside = pulumi.ResourceOptions(
             parent=self, depends_on=[self.namespace], deleted_with=goes_with
         )
@@ -113,7 +117,11 @@ class TrainingNamespace(pulumi.ComponentResource):
                 kind="ComputeDomain",
                 metadata={"name": domain, "namespace": namespace},
                 spec=spec,
-                opts=inside,
+                # Its driver holds it by a finalizer (dra-driver-nvidia-gpu v0.4.1,
+                # computedomain.go), and one edit may remove both.
+                opts=pulumi.ResourceOptions.merge(
+                    inside, pulumi.ResourceOptions(depends_on=list(args.fabric))
+                ),
             )
             for domain, spec in resolved.nvlink_domains.items()
         ]

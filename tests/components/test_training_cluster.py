@@ -20,14 +20,18 @@ from tests.components.recording import (
     Registered,
     fake_lab,
     lab_cluster,
+    recorded,
     run_program,
+    run_stack,
     stack_cluster,
 )
+from tests.components.variants import VARIANTS, variant
 
 URNS = Path(__file__).with_name("urns") / "lab.txt"
 STACK = "pulumi:pulumi:Stack"
 PROVIDER = "pulumi:providers:kubernetes"
 RELEASE = "kubernetes:helm.sh/v3:Release"
+DRIVER = "dra-driver-nvidia-gpu"
 # What serves each API group that is not Kubernetes' own; the network CRD is part of the node.
 OPERATORS = {
     "kueue.x-k8s.io": "kueue",
@@ -207,6 +211,24 @@ class TestGraph:
         others = {r.urn for r in recording.resources.values() if r.custom} - {owner.urn}
         assert others <= recording.before(owner.urn)
         assert recording.deleted_with(owner) == ""
+
+    def test_order_holds_where_an_edit_removes_a_namespace(self) -> None:
+        """The engine heeds edges of what goes alone (step_generator.go, ScheduleDeletes)."""
+        stack = recorded("onprem-ib-sriov")
+        runtimes = {r.urn for r in stack.kind("ClusterTrainingRuntime")}
+        for namespace in stack_cluster("onprem-ib-sriov")["namespaces"]:
+            assert runtimes <= stack.one("Namespace", namespace).dependencies
+            inside = {r.inputs["metadata"]["name"]: r.urn for r in _inside(stack, namespace)}
+            owner = stack.resources[inside.pop(JOBS_OWNER)]
+            assert runtimes | set(inside.values()) <= owner.dependencies
+
+    def test_nvlink_domains_go_before_the_driver_that_holds_them(self, tmp_path: Path) -> None:
+        """Dra-driver-nvidia-gpu v0.4.1, computedomain.go: it alone takes its finalizer off."""
+        stack = run_stack(VARIANTS["dranet"], tmp_path, cluster=variant("dranet"))
+        (driver,) = [r for r in stack.of_type(RELEASE) if r.inputs["name"] == DRIVER]
+        domains = stack.kind("ComputeDomain")
+        assert domains
+        assert all(driver.urn in domain.dependencies for domain in domains)
 
     def test_the_contract_comes_after_the_namespaces(self, recording: Recording) -> None:
         before = recording.before(recording.one("ConfigMap", "railhead-contract").urn)

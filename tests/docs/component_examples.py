@@ -139,7 +139,7 @@ def contract_PublishedContract() -> None:
 
 
 def job_owners_JobOwners() -> None:
-    JobOwners("jobs", JobOwnersArgs(namespaces=["training"]))
+    JobOwners("jobs", JobOwnersArgs(namespaces={"training": []}))
 
 
 def runtimes_Runtimes() -> None:

@@ -169,3 +169,38 @@ def test_one_edit_may_unprotect_and_replace(tmp_path: Path) -> None:
     project.change(lambda cluster: cluster.update(removals=[jobs, data, claim]))
     steps = [urn for operation, urn in project.preview().steps if operation == "replace"]
     assert any("gcp:lustre/instance:Instance" in urn for urn in steps)
+
+
+def _guests(cluster: dict[str, Any]) -> None:
+    """Add a pool and a runtime, and two namespaces for them, one of which has a claim."""
+    selector = {"railhead.dev/pool": "guests"}
+    pool = cluster["pools"][0] | {"name": "guests", "nodes": 4, "node_selector": selector}
+    cluster["pools"].append(pool)
+    cluster["runtimes"].append(cluster["runtimes"][0] | {"name": "guests", "pool": "guests"})
+    cluster["checkpoints"].append(cluster["checkpoints"][0] | {"namespace": "kept"})
+    for name in ("guests", "kept"):
+        queue = {"name": name, "namespace": name, "cluster_queue": "guests", "pools": ["guests"]}
+        cluster["namespaces"].append(name)
+        cluster["queues"].append(queue)
+
+
+def test_jobs_go_before_the_runtime_that_they_hold(tmp_path: Path) -> None:
+    """Trainer keeps a runtime while a TrainJob names it, even an ended one."""
+    project = Project(tmp_path, "onprem-ib-sriov")
+    project.change(lambda c: [runtime.pop("checkpoint") for runtime in c["runtimes"]])
+    kept = project.file.read_text()
+    project.change(_guests)
+    project.up()
+    project.file.write_text(kept)
+    gone = [
+        {"kind": "pool", "name": "guests", "loses": ["jobs", "quota"]},
+        {"kind": "namespace", "name": "guests", "loses": ["jobs"]},
+        {"kind": "namespace", "name": "kept", "loses": ["jobs"]},
+        {"kind": "checkpoint", "name": "kept/checkpoints", "loses": ["data"]},
+    ]
+    project.change(lambda cluster: cluster.update(removals=gone))
+    names = [e["urn"].rpartition("::")[2] for e in project.up() if e["operation"] == "delete"]
+    turn = {name.removeprefix("ib-sriov-"): number for number, name in enumerate(names)}
+    # One goes with its jobs; from the other, which stays for its claim, they go first.
+    assert turn["namespace-guests-namespace"] < turn["runtimes-guests"]
+    assert turn["jobs-kept"] < turn["namespace-kept-queue-kept"] < turn["runtimes-guests"]
