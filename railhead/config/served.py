@@ -14,7 +14,10 @@ _CLAIMS_SINCE = (1, 34)
 
 def addons(cluster: Cluster) -> list[str]:
     """Return the names of the catalogue's add-ons that a stack installs."""
-    own = ["gpu-operator"] if cluster.gpu_operator is not None else []
+    operator = cluster.gpu_operator
+    own = ["gpu-operator"] if operator is not None else []
+    if operator is not None and (operator.allocation == "dra" or operator.compute_domains):
+        own.append("dra-driver-nvidia-gpu")
     return [*own, *cluster.queueing.addons, *cluster.fabric.addons()]
 
 

@@ -184,10 +184,15 @@ def _guests(cluster: dict[str, Any]) -> None:
         cluster["queues"].append(queue)
 
 
+def _without_claims(cluster: dict[str, Any]) -> None:
+    for runtime in cluster["runtimes"]:
+        del runtime["checkpoint"]
+
+
 def test_jobs_go_before_the_runtime_that_they_hold(tmp_path: Path) -> None:
     """Trainer keeps a runtime while a TrainJob names it, even an ended one."""
     project = Project(tmp_path, "onprem-ib-sriov")
-    project.change(lambda c: [runtime.pop("checkpoint") for runtime in c["runtimes"]])
+    project.change(_without_claims)
     kept = project.file.read_text()
     project.change(_guests)
     project.up()

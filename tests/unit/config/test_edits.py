@@ -470,6 +470,15 @@ def test_kubernetes_goes_one_minor_at_a_time_on_eks() -> None:
         after(was, now, H200)
 
 
+def test_nvlink_domains_are_not_taken_from_jobs_unasked() -> None:
+    """Deleting one ends its daemons on nodes (dra-driver-nvidia-gpu v0.4.1, computedomain.go)."""
+    old = shipped("onprem-ib-sriov", lambda raw: raw["gpu_operator"].update(compute_domains=True))
+    new = shipped("onprem-ib-sriov")
+    with pytest.raises(RefusedError, match="would no longer have dra-driver-nvidia-gpu"):
+        after(old, new)
+    after(old, new, {"kind": "cluster", "name": "ib-sriov", "loses": ["jobs"]})
+
+
 def volcano(raw: dict[str, Any]) -> None:
     raw["queueing"] = {"scheduler": "volcano"}
 

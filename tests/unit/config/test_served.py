@@ -34,6 +34,12 @@ def test_addons_of_a_stack(name: str, installed: list[str]) -> None:
     assert addons(parse(stack(name), where="x")) == installed
 
 
+@pytest.mark.parametrize("by", [{"allocation": "dra"}, {"compute_domains": True}])
+def test_claims_of_gpus_bring_their_driver(by: dict[str, Any]) -> None:
+    operator = {"gpu_operator": by, "fabric": {"mode": "efa", "install": False}}
+    assert addons(read(Cluster, operator)) == ["gpu-operator", "dra-driver-nvidia-gpu"]
+
+
 def test_an_empty_section_is_an_operator_as_it_comes() -> None:
     raw = {"gpu_operator": {}, "fabric": {"mode": "rdma-shared", "network_operator": {}}}
     assert addons(read(Cluster, raw)) == ["gpu-operator", "network-operator"]
