@@ -43,12 +43,14 @@ class Infrastructure:
         inside: what the platform needs inside the cluster.
         kubeconfig: what other projects reach it with, a secret; None where it was there before.
         details: what other projects refer to, such as ``vpc_id``; no secrets.
+        of_namespaces: training namespace -> rights of its jobs in the cloud, which go after it.
     """
 
     access: ClusterAccess
     inside: Inside = _nothing
     kubeconfig: pulumi.Output[str] | None = None
     details: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
+    of_namespaces: Mapping[str, Sequence[pulumi.Resource]] = field(default_factory=dict)
 
 
 Build = Callable[[Any, pulumi.ResourceOptions], Infrastructure]

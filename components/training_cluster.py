@@ -132,7 +132,7 @@ class TrainingCluster(pulumi.ComponentResource):
                     networks=arguments.networks(cluster),
                     traffic=arguments.traffic(cluster, namespace.name),
                     fabric=fabric.ready,
-                    after=after,
+                    after=[*after, *below_kubernetes.of_namespaces.get(namespace.name, ())],
                 ),
                 opts=below,
             )

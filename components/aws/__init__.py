@@ -62,4 +62,7 @@ def build(cluster: AwsCluster, opts: pulumi.ResourceOptions) -> Infrastructure:
             **{f"lustre_{system.config.name}_id": system.file_system.id for system in made.lustre},
             **{f"efs_{system.config.name}_id": system.file_system.id for system in made.elastic},
         },
+        of_namespaces={
+            namespace: [access.association] for namespace, access in made.job_access.items()
+        },
     )

@@ -72,6 +72,7 @@ class AwsInfrastructure(pulumi.ComponentResource):
         efa: the fabric's security group.
         lustre: the FSx for Lustre file systems.
         elastic: the EFS file systems.
+        job_access: training namespace -> the rights of its jobs in S3.
         ready: what must exist before anything goes into the cluster, and stay until it is out.
     """
 
@@ -80,6 +81,7 @@ class AwsInfrastructure(pulumi.ComponentResource):
     efa: EfaSecurityGroup
     lustre: Sequence[Lustre]
     elastic: Sequence[Elastic]
+    job_access: Mapping[str, JobAccess]
     ready: Sequence[pulumi.Resource]
 
     def __init__(
@@ -171,8 +173,8 @@ class AwsInfrastructure(pulumi.ComponentResource):
         ]
         self._file_systems()
         late = self._addons("late", [*with_nodes(), *self._drivers()], after=[system.node_group])
-        access = [
-            JobAccess(
+        self.job_access = {
+            item.namespace: JobAccess(
                 f"{name}-jobs-{item.namespace}",
                 JobAccessArgs(
                     cluster=args.name,
@@ -184,10 +186,10 @@ class AwsInfrastructure(pulumi.ComponentResource):
                 opts=self._below,
             )
             for item in platform.s3_access
-        ]
+        }
         # The pools too: what runs on them is let go of while they are there.
         self.ready = [
-            *[item.association for item in access],
+            *[item.association for item in self.job_access.values()],
             *self.cluster.access,
             system.node_group,
             *[pool.node_group for pool in pools],

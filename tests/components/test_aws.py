@@ -1389,6 +1389,9 @@ class TestRights:
         assert association.inputs["namespace"] == "training"
         assert association.inputs["serviceAccount"] == "default"
         assert role.name in association.inputs["roleArn"]
+        # Where an edit removes the namespace, a job that still runs is asked for first; the engine
+        # heeds edges of what goes alone (step_generator.go, ScheduleDeletes).
+        assert association.urn in prod.one("Namespace", "training").dependencies
         (policy,) = [
             p
             for p in prod.of_type("aws:iam/rolePolicy:RolePolicy")
