@@ -12,13 +12,15 @@ from railhead.base.tags import moves
 from railhead.catalog.switches import SWITCHES
 from railhead.review.judged import few
 from railhead.review.model import Finding, Level, Loss, Place
-from railhead.review.reading import mapping, nodes
+from railhead.review.reading import called, mapping, name_of, nodes, reached
 from railhead.review.rows import less, lost, parts, short
 from railhead.review.settings import Setting
 from railhead.review.sources import Sources
 
-_ASIDE = ("tests/", "docs/", "railhead/")
-_TRAINS = frozenset(
+#: Folders of which no job runs anything.
+ASIDE = ("tests/", "docs/", "railhead/")
+#: Packages that a program which trains imports.
+TRAINS = frozenset(
     """accelerate deepspeed horovod jax lightning megatron mpi4py paddle pytorch_lightning ray
     tensorflow torch transformers""".split()
 )
@@ -84,7 +86,7 @@ _FIELDS: tuple[Setting, ...] = (
 def jobs(source: Sources) -> Iterator[Finding]:
     """Yield what changed files of jobs lose, each field by its meaning."""
     for name in source.changed:
-        if not name.endswith((".yaml", ".yml")) or name.startswith(_ASIDE):
+        if not name.endswith((".yaml", ".yml")) or name.startswith(ASIDE):
             continue
         was, now = (mapping(source.text(name, head=head)) for head in (False, True))
         if not was or not now or not (_is_job(was) and _is_job(now)):
@@ -93,7 +95,7 @@ def jobs(source: Sources) -> Iterator[Finding]:
             for path, before, after in parts(key, was.get(key), now.get(key)):
                 word = path.rpartition(".")[2]
                 for row in _losses(path, before, after):
-                    yield _finding("job-file", source, f"{name}: {path}", name, word, row)
+                    yield of_job("job-file", source, f"{name}: {path}", name, word, row)
 
 
 def _is_job(content: Mapping[Any, Any]) -> bool:
@@ -123,10 +125,10 @@ def programs(source: Sources) -> Iterator[Finding]:
 
     Functions of a changed program may be in another file of its folder, which stays as it was.
     """
-    changed = [n for n in source.changed if n.endswith(".py") and not n.startswith(_ASIDE)]
-    code = list(dict.fromkeys([*changed, *(b for name in changed for b in _beside(source, name))]))
+    changed = [n for n in source.changed if n.endswith(".py") and not n.startswith(ASIDE)]
+    code = list(dict.fromkeys([*changed, *(b for name in changed for b in beside(source, name))]))
     was = {name: source.text(name, head=False) for name in code}
-    if not any(_TRAINS & set(_imported(text)) for text in was.values()):
+    if not any(TRAINS & set(imported(text)) for text in was.values()):
         return
     now = {name: source.text(name, head=True) for name in code}
     idle = _said(was.values()) - _said(now.values())
@@ -134,7 +136,7 @@ def programs(source: Sources) -> Iterator[Finding]:
     new = {name: _calls(text) - _of_idle(text, idle) for name, text in now.items()}
     before, after = (sum(of.values(), Counter[str]()) for of in (old, new))
     for name in code:
-        if not now[name] or not _TRAINS & set(_imported(was[name])):
+        if not now[name] or not TRAINS & set(imported(was[name])):
             continue
         gone = old[name] - new[name]
         for names, what in _CALLS:
@@ -142,10 +144,10 @@ def programs(source: Sources) -> Iterator[Finding]:
                 row: tuple[Level, Loss, str] = ("ask", "data", what)
                 subject = f"{name}: {few(less_often, 3)}()"
                 at = name if name in changed else changed[0]
-                yield _finding("job-program", source, subject, at, less_often[0], row)
+                yield of_job("job-program", source, subject, at, less_often[0], row)
 
 
-def _beside(source: Sources, name: str) -> Iterator[str]:
+def beside(source: Sources, name: str) -> Iterator[str]:
     """Yield the programs in a file's folder, by their paths."""
     for path in sorted((source.root / name).parent.glob("*.py")):
         yield str(path.relative_to(source.root))
@@ -163,7 +165,7 @@ def _said(texts: Iterable[str | None]) -> set[str]:
             for part in ast.walk(function)
         }
         for node in every:
-            name = str(getattr(node, "attr", getattr(node, "id", "")))
+            name = reached(node) if isinstance(node, ast.Call) else name_of(node)
             if name and (id(node), name) not in inside:
                 names.add(name)
     return names
@@ -183,14 +185,14 @@ def _of_idle(text: str | None, idle: Collection[str]) -> Counter[str]:
 def unsecrets(source: Sources) -> Iterator[Finding]:
     """Yield programs of Pulumi that take the mark off a secret, also one that is not known yet."""
     for name in source.changed:
-        if not name.endswith(".py") or name.startswith(_ASIDE):
+        if not name.endswith(".py") or name.startswith(ASIDE):
             continue
         was, now = (_calls(source.text(name, head=head)) for head in (False, True))
         if now["unsecret"] > was["unsecret"]:
             what = "takes the mark off a secret: where it goes from there, such as into an output, "
             what += "it lies in plain text in the stack's state"
             row: tuple[Level, Loss, str] = ("ask", "rights", what)
-            finding = _finding("unsecret", source, f"{name}: unsecret()", name, "unsecret", row)
+            finding = of_job("unsecret", source, f"{name}: unsecret()", name, "unsecret", row)
             yield finding.model_copy(update={"who": "nobody, until someone reads it"})
 
 
@@ -204,7 +206,7 @@ def _counted(every: Iterable[ast.AST]) -> Counter[str]:
     for node in every:
         if not isinstance(node, ast.Call):
             continue
-        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        name = called(node)
         of = getattr(node.func, "value", None)
         # A text's method of this name takes what to replace, and by what.
         if name == "replace" and len(node.args) > 1 and getattr(of, "id", "") != "os":
@@ -213,7 +215,8 @@ def _counted(every: Iterable[ast.AST]) -> Counter[str]:
     return results
 
 
-def _imported(text: str | None) -> Iterator[str]:
+def imported(text: str | None) -> Iterator[str]:
+    """Yield the packages that a program imports."""
     for node in nodes(text):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
@@ -221,7 +224,7 @@ def _imported(text: str | None) -> Iterator[str]:
             yield str(node.module).partition(".")[0]
 
 
-def _finding(
+def of_job(
     rule: str, source: Sources, subject: str, name: str, word: str, row: tuple[Level, Loss, str]
 ) -> Finding:
     """Return a finding at the first change of a file that has a word, else at its first."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+import operator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -32,6 +33,50 @@ def _walked(text: str) -> tuple[ast.AST, ...]:
     """Return the nodes of a text, which several of the rules read."""
     parsed = tree(text)
     return () if parsed is None else tuple(ast.walk(parsed))
+
+
+_SUMS: Mapping[type[ast.operator], Callable[..., float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+}
+_LARGE = 10**12
+# Functions that reach an attribute by its name, and which argument that is.
+_BY_TEXT = {"getattr": 1, "methodcaller": 0, "attrgetter": 0}
+
+
+def computed(node: ast.AST, depth: int = 5) -> float | None:
+    """Return what a few numbers make together, as ``24 * 60 * 60`` does; None for another value."""
+    if isinstance(node, ast.Constant):
+        value = node.value
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        return value if abs(value) < _LARGE else None
+    if not isinstance(node, ast.BinOp) or type(node.op) not in _SUMS or not depth:
+        return None
+    left, right = (computed(side, depth - 1) for side in (node.left, node.right))
+    return None if left is None or right is None else _SUMS[type(node.op)](left, right)
+
+
+def name_of(node: ast.AST) -> str:
+    """Return the last name of a name or an attribute; empty for other code."""
+    return str(getattr(node, "attr", getattr(node, "id", "")))
+
+
+def called(call: ast.Call) -> str:
+    """Return the last name of what is called, also by its text; empty where it has none."""
+    inner = call.func if isinstance(call.func, ast.Call) else call
+    return name_of(call.func) or reached(inner)
+
+
+def reached(call: ast.Call) -> str:
+    """Return the name that a call gives as a text: ``getattr(a, "b")``, ``a["b"]()``; or none."""
+    place = _BY_TEXT.get(name_of(call.func), len(call.args))
+    part = call.func.slice if isinstance(call.func, ast.Subscript) else None
+    if part is None and place < len(call.args):
+        part = call.args[place]
+    value = getattr(part, "value", None)
+    return value if isinstance(value, str) else ""
 
 
 def mapping(text: str | None) -> Mapping[Any, Any] | None:

@@ -20,6 +20,7 @@ from railhead.lab.stack_plans import StackPlan, stack_plans, violations
 from railhead.model.removals import RemovalConfig
 from railhead.review import place
 from railhead.review.compare import Change, Planned, compare, resources
+from railhead.review.intervals import intervals
 from railhead.review.jobs import jobs, programs, unsecrets
 from railhead.review.judge import judged
 from railhead.review.judged import Judged, few
@@ -41,7 +42,8 @@ from railhead.review.outputs import outputs
 from railhead.review.reasons import reasoned
 from railhead.review.settings import settings
 from railhead.review.sources import Hunk, Sources
-from railhead.review.texts import hashes, pipelines, projects, requirements, secrets, statements
+from railhead.review.statements import statements
+from railhead.review.texts import hashes, pipelines, projects, requirements, secrets
 from railhead.review.unseen import unseen
 from railhead.review.workflows import scripts, workflows
 
@@ -67,7 +69,7 @@ _WHO: dict[str, str] = {
 
 _OF_TEXTS = (
     *(secrets, requirements, hashes, projects, pipelines, scripts, workflows, machines),
-    *(jobs, programs, unsecrets),
+    *(jobs, programs, intervals, unsecrets),
 )
 
 

@@ -144,13 +144,13 @@ def _statements(change: Change, was: Any, now: Any, **_: bool) -> Iterator[Judge
 def _allowed(gained: list[tuple[str, str]], *, added: bool) -> Iterator[Judged]:
     """Yield how grave it is that a document newly allows actions on resources."""
     grave = [pair for pair in gained if _is_grave(*pair)]
-    wide = [pair for pair in gained if pair[1] == "*" and not _reads(pair[0])]
+    wide = [pair for pair in gained if pair[1] == "*" and not reads(pair[0])]
     if grave:
         yield Judged("refuse", "rights", f"allows {_pairs(grave)}")
     elif wide:
         yield Judged("ask", "rights", f"allows {_pairs(wide)}")
     elif gained:
-        writes = any(not _reads(action) for action, _ in gained)
+        writes = any(not reads(action) for action, _ in gained)
         level: Level = "ask" if writes and not added else "note"
         yield Judged(level, "rights", f"allows {_pairs(gained)}")
 
@@ -267,7 +267,7 @@ def _freed(was: Any, now: Any) -> bool:
 
 
 def _loosened(was: Any, now: Any) -> bool:
-    return bool(was) and was != now and not _narrower(was, now)
+    return bool(was) and was != now and not narrower(was, now)
 
 
 def _narrowed(was: Any, now: Any) -> bool:
@@ -275,7 +275,7 @@ def _narrowed(was: Any, now: Any) -> bool:
     return was is not None and was.get("Condition") != now.get("Condition")
 
 
-def _narrower(was: Any, now: Any) -> bool:
+def narrower(was: Any, now: Any) -> bool:
     """Return whether what meets a condition met the other too.
 
     All tests of a condition must hold; one holds if a value of its list does, and with ``Not`` in
@@ -302,7 +302,8 @@ def _covers(wide: tuple[str, str], narrow: tuple[str, str]) -> bool:
     return all(fnmatchcase(n, w) for n, w in zip(narrow, wide, strict=True))
 
 
-def _reads(action: str) -> bool:
+def reads(action: str) -> bool:
+    """Return whether an action of IAM changes nothing."""
     verb = action.partition(":")[2]
     return verb.startswith(("Describe", "List", "Get")) and action != "s3:*"
 
@@ -314,7 +315,7 @@ def _is_grave(action: str, resource: str) -> bool:
     loose = resource == "*" or resource.endswith((":role/*", ":*:*", ":::*"))
     return loose and (
         action in ("sts:AssumeRole", "iam:PassRole", "kms:Decrypt", "s3:GetObject", "s3:PutObject")
-        or (service in ("iam", "organizations", "secretsmanager") and not _reads(action))
+        or (service in ("iam", "organizations", "secretsmanager") and not reads(action))
         or (service in ("secretsmanager", "ssm") and verb.startswith("Get"))
         or verb.startswith(("Delete", "Terminate", "*"))
     )
@@ -323,7 +324,7 @@ def _is_grave(action: str, resource: str) -> bool:
 def _pairs(pairs: list[tuple[str, str]]) -> str:
     """Return actions by resource; those that only read come last."""
     actions: dict[str, list[str]] = {}
-    for action, resource in sorted(pairs, key=lambda pair: (_reads(pair[0]), pair)):
+    for action, resource in sorted(pairs, key=lambda pair: (reads(pair[0]), pair)):
         actions.setdefault(resource, []).append(action)
     texts = [f"{', '.join(names)} on {resource}" for resource, names in actions.items()]
     return few(texts, 5, "; ")

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 import posixpath
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from railhead.review.judged import quoted
-from railhead.review.model import Finding, Level, Place
-from railhead.review.reading import mapping, nodes
-from railhead.review.sources import Hunk, Sources
+from railhead.review.model import Finding, Place
+from railhead.review.reading import mapping
+from railhead.review.sources import Sources
 
-# Forms that their issuers document, and PEM's header (RFC 7468).
-_FORMS = re.compile(
+#: Forms of keys and tokens that their issuers document, and PEM's header (RFC 7468).
+FORMS = re.compile(
     r"\b(AKIA[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{36}|hf_[A-Za-z0-9]{20,}|nvapi-[\w-]{40,}"
     r"|xox[abprs]-[\w-]{10,}|glpat-[\w-]{20}|github_pat_\w{22,}|AIza[\w-]{35}"
     r"|sk-(?:proj-|ant-)?[A-Za-z0-9_-]{32,}|glsa_\w{32,}|dckr_pat_[\w-]{20,}"
@@ -135,113 +131,6 @@ def _hashed(text: str) -> dict[str, tuple[int, frozenset[str]]]:
     return pins
 
 
-_KEYS = ("Action", "NotAction", "Resource", "NotResource", "Principal", "Condition")
-_STATEMENT = re.compile(rf"""['"]({"|".join(_KEYS)})['"]""")
-_STATEMENT_LINES = 8  # Further up is another statement.
-_EVERYONE = re.compile(
-    r"""['"]Principal['"]\s*:\s*(['"]\*['"]|\{\s*['"]AWS['"]\s*:\s*\[?\s*['"]\*['"])"""
-)
-_QUOTED = re.compile(r"""(['"])((?:(?!\1).)+)\1""")
-
-
-def statements(source: Sources) -> Iterator[Finding]:
-    """Yield each statement of rights that differs in code; one that was only moved does not.
-
-    A plan does not have the document where it names what a cloud has not made yet.
-    """
-    aside = (*_ASIDE, "railhead/review/")
-    names = [n for n in source.changed if n.endswith(".py") and not n.startswith(aside)]
-    before, after = ({n: _written(source.text(n, head=h)) for n in names} for h in (False, True))
-    counts = [Counter(s.text for rows in of.values() for s in rows) for of in (before, after)]
-    gone, new = counts[0] - counts[1], counts[1] - counts[0]
-    added = {word for n in names for h in source.hunks(n) for word in _words("\n".join(h.after))}
-    for name in names:
-        for hunk in source.hunks(name):
-            was, now = ("\n".join(lines) for lines in (hunk.before, hunk.after))
-            everyone = None if _EVERYONE.search(was) else _EVERYONE.search(now)
-            if everyone and not _moved(after[name], hunk.line, hunk.after, new):
-                what = "lets everyone on the internet"
-                yield _statement(name, hunk, "refuse", what, everyone.group())
-            keys = [set(_STATEMENT.findall(text)) for text in (was, now)]
-            if keys[0]:
-                differs = not _moved(before[name], hunk.was, hunk.before, gone)
-            else:
-                end = hunk.was + len(hunk.before)
-                within = (s for s in before[name] if s.first < end and hunk.was <= s.last)
-                differs = any(statement.text in gone for statement in within)
-            if not differs:
-                continue
-            level: Level = "ask"
-            what = "differs"
-            if "Condition" in keys[0] - keys[1] and not _words(was) <= added:
-                level, what = "refuse", "holds without the condition that it had"
-            text = " ".join((was or now).split())
-            yield _statement(name, hunk, level, f"{what}{_allowed(source, name, hunk)}", text)
-
-
-@dataclass(frozen=True)
-class _Written:
-    """A statement of rights that a program has from one line to another, without its places."""
-
-    first: int
-    last: int
-    text: str
-
-
-def _written(text: str | None) -> list[_Written]:
-    """Return the statements of rights of a program."""
-    return [
-        _Written(node.lineno, node.end_lineno or node.lineno, _dumped(node))
-        for node in nodes(text)
-        if isinstance(node, ast.Dict)
-        and any(isinstance(key, ast.Constant) and key.value in _KEYS for key in node.keys)
-    ]
-
-
-def _dumped(node: ast.Dict) -> str:
-    try:
-        return ast.dump(node)
-    except RecursionError:
-        return repr(node)  # Like no other.
-
-
-def _moved(
-    rows: Sequence[_Written], first: int, lines: Sequence[str], differ: Counter[str]
-) -> bool:
-    """Return whether the other side has all statements that a hunk's lines belong to, too."""
-    for number, line in enumerate(lines, start=first):
-        if _STATEMENT.search(line):
-            around = [row.text for row in rows if row.first <= number <= row.last]
-            if not around or any(text in differ for text in around):
-                return False
-    return True
-
-
-def _allowed(source: Sources, name: str, hunk: Hunk) -> str:
-    """Return the action of a statement of which other lines change, for a sentence."""
-    lines = (source.text(name, head=False) or "").splitlines()
-    for line in reversed(lines[max(hunk.was - _STATEMENT_LINES, 0) : hunk.was - 1]):
-        if "Action" in line:
-            return f" for {' '.join(line.split()).rstrip(',')[:80]}"
-    return ""
-
-
-def _statement(name: str, hunk: Hunk, level: Level, what: str, text: str) -> Finding:
-    return Finding(
-        rule="rights-in-code",
-        level=level,
-        loss="rights",
-        subject=f"{name}: a statement of rights",
-        what=f"{what}: {quoted(text, 160)}",
-        who="nobody, until someone uses it",
-        place=Place(file=name, line=hunk.line),
-    )
-
-
-def _words(text: str) -> set[str]:
-    return {words for _, words in _QUOTED.findall(text)}
-
-
 def projects(source: Sources) -> Iterator[Finding]:
     """Yield each change of where a stack's state is, or of what its secrets are encrypted with."""
     for name in source.changed:
@@ -324,7 +213,7 @@ def _loose(text: str) -> str:
 
 def _secret(text: str, *, strict: bool) -> str:
     """Return what a line seems to hold; empty for nothing."""
-    if match := _FORMS.search(text):
+    if match := FORMS.search(text):
         return f"a key ({match.group()[:6]}...)"
     if strict:
         return ""

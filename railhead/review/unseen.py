@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import ast
-import operator
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from railhead.review.judged import quoted
 from railhead.review.judges import differs
 from railhead.review.model import Finding, Place
-from railhead.review.reading import nodes
+from railhead.review.reading import computed, name_of, nodes
 from railhead.review.sources import Hunk, Sources
 
-_SUMS: Mapping[type[ast.operator], Callable[..., float]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-}
-_LARGE = 10**12
 _ASIDE = ("tests/", "docs/", "examples/", "benchmarks/")
+# Ways in which the SDK puts an output together: its value says what it is.
+_BUILDS = frozenset({"all", "apply", "concat", "format", "from_input", "json_dumps", "json_loads"})
 
 
 def unseen(source: Sources, names: Sequence[str], shown: Collection[str]) -> Iterator[Finding]:
@@ -95,35 +90,27 @@ def _words(text: str) -> set[str]:
     waits = [node for node in every if isinstance(node, ast.Call) and _is_wait(node)]
     aside = {id(part) for node in waits for part in ast.walk(node)}
     aside |= {id(node.value) for node in every if isinstance(node, ast.Expr)}
-    made = ((n, _computed(n)) for n in every if isinstance(n, ast.BinOp))
+    made = ((n, computed(n)) for n in every if isinstance(n, ast.BinOp))
     sums = {node: value for node, value in made if value is not None}
     aside |= {id(part) for node in sums for part in ast.walk(node) if part is not node}
     values = {repr(value) for node, value in sums.items() if id(node) not in aside} | {
-        repr(node.value)
+        _word(node.value)
         for node in every
         if isinstance(node, ast.Constant) and id(node) not in aside and not _is_prose(node.value)
     }
     options = {str(n.arg) for n in every if isinstance(n, ast.keyword) and id(n) not in aside}
-    return values | options | {node.attr for node in every if isinstance(node, ast.Attribute)}
+    attributes = {node.attr for node in every if isinstance(node, ast.Attribute)}
+    return values | options | attributes - _BUILDS
 
 
-def _computed(node: ast.AST, depth: int = 5) -> float | None:
-    """Return what a few numbers make together, as ``24 * 60 * 60`` does; None for another value."""
-    if isinstance(node, ast.Constant):
-        value = node.value
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return None
-        return value if abs(value) < _LARGE else None
-    if not isinstance(node, ast.BinOp) or type(node.op) not in _SUMS or not depth:
-        return None
-    left, right = (_computed(side, depth - 1) for side in (node.left, node.right))
-    return None if left is None or right is None else _SUMS[type(node.op)](left, right)
+def _word(value: object) -> str:
+    """Return a value as code; a key as the option that it may be too: `a(b=1)`, `{"b": 1}`."""
+    return value if isinstance(value, str) and value.isidentifier() else repr(value)
 
 
 def _is_wait(node: ast.Call) -> bool:
     """Return whether a call only says for how long Pulumi waits."""
-    name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-    return name == "CustomTimeouts"
+    return name_of(node.func) == "CustomTimeouts"
 
 
 def _is_prose(value: object) -> bool:

@@ -726,8 +726,8 @@ THIRD = (
     ),
     code(
         "access points of fewer",
-        WARNED,
-        "a statement of rights differs",
+        GOOD,
+        "holds under more conditions",
         _FILES,
         (
             _DELETES + _WHEN,

@@ -84,6 +84,9 @@ LOOP = "from keeping import resume, save\n\nfor step in range(9):\n    save('a',
         ("save", "keep", ""),
         ("range(9)", "range(10)", ""),
         ("    save('a', step)\n", "    import torch\n    torch.save(step, 'a')\n", ""),
+        ("save('a', step)", "globals()['save']('a', step)", ""),
+        ("save('a', step)", "getattr(keeping, 'save')('a', step)", ""),
+        ("save('a', step)", "print('save', step)", "less is saved"),
     ],
 )
 def test_save_of_another_file_that_nothing_calls_is_told(
@@ -112,3 +115,15 @@ def test_call_that_moves_into_another_file_is_no_alarm(repository: Path) -> None
     source = write(laid(repository), "train.py", SAVES, "import torch\nimport keeping\n")
     source = write(source, "keeping.py", None, SAVES)
     assert not list(programs(source))
+
+
+def test_save_that_is_reached_by_its_name_and_goes_is_told(repository: Path) -> None:
+    (repository / "run").mkdir()
+    (repository / "run/keeping.py").write_text(SAVES)
+    by_name = LOOP.replace("save('a'", "getattr(keeping, 'save')('a'")
+    (repository / "run/train.py").write_text(by_name)
+    git_in(repository, "add", ".")
+    git_in(repository, "commit", "-q", "-m", "run")
+    gone = by_name.replace("getattr(keeping, 'save')('a', step)", "print('save', step)")
+    (repository / "run/train.py").write_text(gone)
+    assert "less is saved" in [row.what.partition(":")[0] for row in programs(laid(repository))]

@@ -295,6 +295,8 @@ def test_pipelines_are_judges_but_for_their_comments(repository: Path) -> None:
         (workflow, "a: 1\n", 'a: "\\UFFFFFFFF"\n', True),
         ("policies.yaml", "# a\nversions-ran: mandatory\n", "versions-ran: mandatory\n", False),
         ("policies.yaml", "versions-ran: mandatory\n", "versions-ran: advisory\n", True),
+        # Stricter in one rule, and judging otherwise.
+        ("policies.yaml", "versions-ran: advisory\n", "versions-ran: mandatory\n", True),
     ):
         who = judges.judges(write(source, name, before, after), allowed=False)
         assert any(row.startswith(name) for row in who.changed) is changed, (name, after)

@@ -10,7 +10,8 @@ from railhead.review.commands import COMMANDS, commands
 from railhead.review.judges import judges
 from railhead.review.machines import machines
 from railhead.review.model import Place
-from railhead.review.texts import hashes, statements
+from railhead.review.statements import statements
+from railhead.review.texts import hashes
 from railhead.review.unseen import unseen
 from railhead.review.workflows import scripts, workflows
 from tests.unit.review.pulled import gone, laid, write
@@ -192,7 +193,7 @@ def test_statement_that_no_plan_knows_is_read_in_code(repository: Path) -> None:
     more = when.replace('"true"}', '"true", "a:By": "x"}')
     for after, levels in (
         (text.replace(when, ""), ["refuse"]),
-        (text.replace(when, more), ["ask"]),
+        (text.replace(when, more), ["note"]),
         (text.replace('"true"', '["true", "false"]'), ["ask"]),
         (text.replace('{"StringEquals": {"a:Tag": "true"}}', "{**WHEN} if PROD else {}"), ["ask"]),
         (text.replace("a:Delete", "a:*"), ["ask"]),
@@ -205,6 +206,67 @@ def test_statement_that_no_plan_knows_is_read_in_code(repository: Path) -> None:
         assert [row.level for row in rows] == levels, after
     (row,) = statements(write(source, name, text, text.replace(when, "")))
     assert row.what.startswith('holds without the condition that it had for "Action": ["a:Delete"]')
+
+
+_BY_MARK = """mark = "acme/team"
+rows = [
+    {
+        "Effect": "Allow",
+        "Action": ["a:Delete"],
+        "Resource": points,
+        "Condition": {"StringEquals": {f"a:Tag/{mark}": ["x", tag]}},
+    },
+]
+"""
+_KEY = 'f"a:Tag/{mark}": ["x", tag]'
+_MORE = """    {
+        "Effect": "Allow",
+        "Action": ["%s"],
+        "Resource": "*",
+    },
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "levels"),
+    [
+        (_KEY, f'{_KEY}, "a:By": "b"', ["note"]),
+        ('["x", tag]', '"x"', ["note"]),
+        ('["x", tag]', "[tag]", ["note"]),
+        ('["x", tag]', '["x", tag, "y"]', ["ask"]),
+        ('["x", tag]', '["x", other]', ["ask"]),
+        (_KEY, 'f"a:Tag/{other}": ["x", tag], "a:By": "b"', ["ask"]),
+        (f"{{{_KEY}}}", f"{{**more, {_KEY}}}", ["ask"]),
+        # What its names stand for is what counts.
+        ('f"a:Tag/{mark}"', '"a:Tag/acme/team"', []),
+        ('f"a:Tag/{mark}": [', '"a:Tag/acme/team": "x", "a:By": [', ["note"]),
+        ("]\n", f"{_MORE % 'a:Delete'}]\n", ["ask"]),
+        ("]\n", f"{_MORE % 'a:DescribeTags'}]\n", []),
+        ("]\n", f"{_MORE % 'secretsmanager:GetSecretValue'}]\n", ["ask"]),
+    ],
+)
+def test_condition_is_compared_by_what_it_resolves_to(
+    repository: Path, old: str, new: str, levels: list[str]
+) -> None:
+    after = _BY_MARK.replace(old, new) if old != "]\n" else _BY_MARK[:-2] + new
+    rows = list(statements(write(laid(repository), "components/a.py", _BY_MARK, after)))
+    assert [row.level for row in rows] == levels, rows
+
+
+def test_condition_of_another_mark_is_not_narrower(repository: Path) -> None:
+    more = _BY_MARK.replace(_KEY, f'{_KEY}, "a:By": "b"')
+    source = write(laid(repository), "components/a.py", _BY_MARK, more.replace("acme/team", "all"))
+    assert [row.level for row in statements(source)] == ["ask"]
+    # It denies less.
+    texts = [text.replace("Allow", "Deny") for text in (_BY_MARK, more)]
+    source = write(source, "components/a.py", *texts)
+    assert [row.level for row in statements(source)] == ["ask"]
+
+
+def test_new_statement_beside_a_narrower_one_is_asked_about(repository: Path) -> None:
+    after = _BY_MARK.replace(_KEY, f'{_KEY}, "a:By": "b"')[:-2] + f"{_MORE % 'a:*'}]\n"
+    rows = list(statements(write(laid(repository), "components/a.py", _BY_MARK, after)))
+    assert "ask" in [row.level for row in rows]
 
 
 ROW = """machines:
@@ -352,6 +414,9 @@ def test_code_of_which_no_plan_shows_anything_is_asked_about(repository: Path) -
         (day, day.replace("86400", "9" + " * 10" * 5000), True),
         ('fail("no such pool")\n', 'fail("no pool of that name")\n', False),
         ('a = CustomTimeouts(create="2h")\n', 'a = CustomTimeouts(create="3h")\n', False),
+        ('a = tell({"token": b})\n', "a = tell(Output.all(token=b).apply(dict))\n", False),
+        ('a = concat("x://", b)\n', 'a = b.apply(lambda c: f"x://{c}")\n', False),
+        ('a = tell({"token": b})\n', "a = tell({})\n", True),
         (None, text, False),
     ):
         rows = list(unseen(write(source, name, before, after), [name], ()))

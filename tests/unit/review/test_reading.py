@@ -14,7 +14,7 @@ from railhead.review.judges import judges, program
 from railhead.review.model import Place
 from railhead.review.reading import mapping, tree
 from railhead.review.review import _not_looked_at
-from railhead.review.texts import statements
+from railhead.review.statements import statements
 from railhead.review.unseen import unseen
 from railhead.review.workflows import workflows
 from tests.unit.review.pulled import laid, write

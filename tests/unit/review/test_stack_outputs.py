@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pulumi.runtime.rpc import UNKNOWN
 
 from railhead.lab.planning import Plan
 from railhead.review.jobs import unsecrets
@@ -66,3 +67,32 @@ def test_mark_taken_off_a_secret_is_asked_about(repository: Path) -> None:
     ):
         changed = write(source, "__main__.py", before, after)
         assert bool(list(unsecrets(changed))) is asked, after
+
+
+PEM = "-----BEGIN RSA PRIVATE " + "KEY-----\nabc"
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"registry": {"user": "robot", "password": "not-a-real-one"}}, "ask registry.password"),
+        ({"hubToken": "abc-def"}, "ask hubToken"),
+        ({"robots": [{"api_key": "abc"}]}, "ask robots.api_key"),
+        ({"kubeconfig": "users:\n- user: {token: abc}\n"}, "ask kubeconfig"),
+        ({"login": PEM}, "refuse login"),
+        ({"registry": {"user": "robot", "password": SECRET}}, ""),
+        # Each says where it is, and what it is not.
+        ({"token": "arn:aws:secretsmanager:us-east-2:1:secret:hub"}, ""),
+        ({"registry": {"token": "registry-token", "passwordFile": "/run/password"}}, ""),
+        ({"tokenizer": "llama", "max_tokens": "4096", "public_key": "ssh-ed25519 abc"}, ""),
+        ({"kubeconfig": "users:\n- user: {exec: {command: aws}}\n"}, ""),
+        # Which a plan does not know yet, and so not whether it is a secret.
+        ({"password": UNKNOWN}, ""),
+    ],
+)
+def test_new_output_that_lets_in_is_told(more: dict[str, Any], told: str) -> None:
+    rows = list(outputs(_plan(HUB), _plan(HUB | more)))
+    texts = [f"{row.level} {row.what.partition(' in ')[2].partition(':')[0]}" for _, row in rows]
+    assert texts == [told] * bool(told)
+    # What stands is not told again.
+    assert not list(outputs(_plan(HUB | more), _plan(HUB | more)))

@@ -1,0 +1,98 @@
+"""Save intervals of programs and jobs, before and after a pull request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from railhead.review.intervals import intervals
+from railhead.review.model import Place
+from tests.unit.review.pulled import laid, write
+
+JOB = "name: llm\nnodes: 2\ncommand: [train.py, --save-interval, '500']\nenv: {SAVE_EVERY: 10}\n"
+CALL = "import lightning\nModelCheckpoint(every_n_train_steps=500, save_top_k=3)\n"
+TIMED = "from datetime import timedelta\nCheckpoint(train_time_interval=timedelta(minutes=10))\n"
+OPTION = "parser.add_argument('--save-steps', type=int, default=500)\n"
+FROM = "import os\nsave_every = int(os.environ.get('SAVE_EVERY', '500'))\n"
+RUN = "python train.py --lr 1e-4 \\\n    --save-interval 500\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "old", "new", "told"),
+    [
+        ("jobs/llm.yaml", JOB, "'500'", "'5000'", "save-interval: saves less often (500 -> 5000)"),
+        ("jobs/llm.yaml", JOB, "EVERY: 10", "EVERY: 100", "env.SAVE_EVERY: saves less often"),
+        ("jobs/llm.yaml", JOB, "'500'", "'0'", "save-interval: saves less often (500 -> 0)"),
+        ("jobs/llm.yaml", JOB, "'500'", "'100'", ""),
+        ("jobs/llm.yaml", JOB, "nodes: 2", "nodes: 4", ""),
+        ("conf/a.yaml", "checkpoint: {interval: 10m}\n", "10m", "1h", "(600s -> 3600s)"),
+        ("conf/a.yaml", "checkpoint: {interval: 60m}\n", "60m", "1h", ""),
+        ("conf/a.yaml", "checkpoint: {interval: 500ba}\n", "500ba", "1ep", ""),
+        ("conf/a.yaml", "checkpoint: {keep_every_n_steps: 5}\n", "5", "50", ""),
+        ("conf/a.yaml", "checkpoint: {timeout_seconds: 5}\n", "5", "50", ""),
+        ("conf/a.yaml", "checkpoints: {delete_after_hours: 5}\n", "5", "50", ""),
+        ("run.sh", RUN, "500", "5000", "save-interval: saves less often"),
+        ("run.sh", RUN, "1e-4", "2e-4", ""),
+        ("train.py", CALL, "500", "5_000", "ModelCheckpoint.every_n_train_steps: saves less often"),
+        ("train.py", CALL, "save_top_k=3", "save_top_k=5", ""),
+        ("train.py", TIMED, "minutes=10", "hours=2", "(600s -> 7200s)"),
+        ("train.py", OPTION, "500", "1000", "save-steps: saves less often"),
+        ("train.py", FROM, "'500'", "'1000'", "(500 -> 1000)"),
+        ("train.py", "def train(save_every=5):\n    pass\n", "5", "50", "(5 -> 50)"),
+        ("train.py", "save_every = 60 * 10\n", "10", "20", "(600 -> 1200)"),
+        ("train.py", "save_every = 600\n", "600", "60 * 10", ""),
+        ("train.py", "a = []\nsave_every = 600\n", "600", "300", ""),
+        ("train.py", "last_save_steps = 5\n", "5", "50", ""),
+        ("tests/train.py", "save_every = 600\n", "600", "900", ""),
+    ],
+)
+def test_save_interval_that_grows_is_asked_about(
+    repository: Path, name: str, text: str, old: str, new: str, told: str
+) -> None:
+    source = write(laid(repository), name, text, text.replace(old, new))
+    rows = [f"{row.subject}: {row.what}" for row in intervals(source)]
+    assert bool(rows) is bool(told), rows
+    assert all(told in row for row in rows), rows
+
+
+LOOP = """import torch
+
+EVERY = 500
+SHOWN = 10
+
+def keep(model, step):
+    torch.save(model.state_dict(), f"step-{step}")
+
+for step in range(10000):
+    if step % SHOWN == 0:
+        print(step)
+    if step % EVERY == 0 and step:
+        keep(model, step)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("EVERY = 500", "EVERY = 50_000", "keep() % EVERY: saves less often (500 -> 50000)"),
+        ("SHOWN = 10", "SHOWN = 100", ""),
+        ("EVERY = 500", "EVERY = 100", ""),
+        ("import torch", "import json as torch", ""),
+    ],
+)
+def test_loop_that_saves_less_often_is_told(
+    repository: Path, old: str, new: str, told: str
+) -> None:
+    source = write(laid(repository), "train.py", LOOP, LOOP.replace(old, new))
+    rows = list(intervals(source))
+    assert [told in f"{row.subject}: {row.what}" for row in rows] == [True] * bool(told)
+    assert all(row.place == Place(file="train.py", line=3) for row in rows)
+
+
+def test_loop_that_goes_on_before_a_save_is_told(repository: Path) -> None:
+    old = "if step % EVERY == 0 and step:\n        "
+    text = LOOP.replace(old, "if step % 500:\n        continue\n    ")
+    source = write(laid(repository), "train.py", text, text.replace("% 500", "% 900"))
+    (row,) = intervals(source)
+    assert "(500 -> 900)" in row.what
