@@ -133,7 +133,8 @@ def daemons(change: Change, *, code: bool, **_: Any) -> Iterator[Judged]:
         requests = [
             f"{name} {amount}"
             for row in _mappings(change.now.get("spec"))
-            for name, amount in (row.get("requests") or {}).items()
+            # The API server takes limits for requests where there are none.
+            for name, amount in (row.get("requests") or row.get("limits") or {}).items()
         ]
         taken = short(requests) if requests else "what it finds"
         text = f"runs on every node that it tolerates, and takes {taken} of it"

@@ -16,7 +16,7 @@ from railhead.review.gone import OTHER, OWNER, gone, size
 from railhead.review.judged import Judged, few, unjudged
 from railhead.review.model import Level
 from railhead.review.objects import BY_KIND, READ, WORKLOADS
-from railhead.review.rows import MARKS, differing, fields, flat, several, told, unread
+from railhead.review.rows import MARKS, differing, fields, flat, several, short, told, unread
 
 # Networks of pods' rails: a stack's file changes them too, and no other row says what they lose.
 _RAILS = (
@@ -83,6 +83,8 @@ def _by_cloud(change: Change, *, code: bool, added: Collection[str]) -> Iterator
     elif type_.startswith("gcp:") and "iam" in type_.lower():
         yield from rights.google(change)
     yield from _purchases(change, code=code)
+    if change.kind == "added" and code:
+        yield from _clocks(change)
     yield from reach.networks(change)
     yield from expiry.deletions(change, added)
 
@@ -138,6 +140,35 @@ def _purchases(change: Change, *, code: bool) -> Iterator[Judged]:
         if machine and machine.gpus:
             text += ": no queue counts their GPUs, no gate proves them, and jobs cannot have them"
         yield Judged("refuse" if machine and machine.gpus else "ask", "capacity", text, "who pays")
+
+
+# Type -> when it acts, and to how many machines: paths of inputs.
+_CLOCKS: Mapping[str, tuple[str, str]] = {
+    "aws:autoscaling/schedule:Schedule": ("recurrence", "desiredCapacity"),
+    "aws:appautoscaling/scheduledAction:ScheduledAction": (
+        "schedule",
+        "scalableTargetAction.maxCapacity",
+    ),
+    "aws:scheduler/schedule:Schedule": ("scheduleExpression", ""),
+    "gcp:compute/resourcePolicy:ResourcePolicy": (
+        "instanceSchedulePolicy.vmStopSchedule.schedule",
+        "",
+    ),
+}
+
+
+def _clocks(change: Change) -> Iterator[Judged]:
+    """Yield what starts or stops machines by the clock."""
+    row = _CLOCKS.get(change.either.type)
+    values = dict(flat(change.now))
+    if row is None or not (when := values.get(row[0])):
+        return
+    count = values.get(row[1])
+    number = f"{count:g}" if isinstance(count, int | float) else short(count)
+    does = "acts" if count is None else f"sets its group to {number} machines"
+    text = f"{does} by itself ({short(when)}): jobs on machines that it stops end then, and what "
+    text += "is reserved is paid for all the same"
+    yield Judged("refuse" if count == 0 else "ask", "jobs", text, "jobs that run at that hour")
 
 
 def _machines(count: Any, kind: Any) -> str:

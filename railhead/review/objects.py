@@ -185,9 +185,10 @@ def limits(change: Change, *, code: bool) -> Iterator[Judged]:
     if change.kind == "deleted":
         return
     if change.kind == "added" and code and now:
-        yield Judged(
-            "ask", "quota", f"allows at most {short([f'{v} {k}' for k, v in now.items()])}"
-        )
+        text = f"allows at most {short([f'{v} {k}' for k, v in now.items()])}"
+        if any(key.startswith("requests.") and "/" in key for key in now):
+            text += ": no queue counts that, and it admits gangs of which pods are then refused"
+        yield Judged("ask", "quota", text)
     for key, value in was.items():
         if key not in now or less(now[key], value):
             opened = str(value) == "0" or key not in now

@@ -71,6 +71,10 @@ def _by_resource(rows: set[tuple[str, str, str]]) -> str:
     return few(texts, 6)
 
 
+# The role of those who may delete pods, make secrets and name any priority (docs/access.md).
+_LEADS = "railhead-leads"
+
+
 def bindings(change: Change, *, code: bool) -> Iterator[Judged]:
     """Yield people and accounts that a binding gains or loses, and the role that it names."""
     was = {_who(s) for s in change.was.get("subjects") or ()}
@@ -86,8 +90,10 @@ def bindings(change: Change, *, code: bool) -> Iterator[Judged]:
         )
         # The stack's file names its people.
         named = change.kind == "added" or not code
-        level: Level = "refuse" if grave else "note" if named else "ask"
-        yield Judged(level, "rights", f"gives {role} to {', '.join(gained)}")
+        leads = role == _LEADS and change.kind != "added"
+        level: Level = "refuse" if grave else "note" if named and not leads else "ask"
+        may = ": they may stop and overtake the jobs of all others there" if role == _LEADS else ""
+        yield Judged(level, "rights", f"gives {role} to {', '.join(gained)}{may}")
     if change.kind != "deleted" and (gone := sorted(was - now)):
         yield Judged(
             "ask", "access", f"takes {role} from {', '.join(gone)}", f"{', '.join(gone)}, at once"

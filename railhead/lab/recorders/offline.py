@@ -119,8 +119,9 @@ class Monitor:
         arguments = self.properties.plain(self.properties.decode(request.args))
         try:
             result = self.answers.answer(request.tok, arguments)
-        except KeyError as error:
-            self._leave(str(error.args[0]))
+        except KeyError:
+            # What a cloud alone knows, as a data source's that waits for what is not made yet.
+            return resource_pb2.ResourceInvokeResponse(unknown=True)
         response: Any = resource_pb2.ResourceInvokeResponse()
         getattr(response, "return").CopyFrom(self.properties.encode(result, secrets=True))
         return response

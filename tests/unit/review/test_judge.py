@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pulumi.runtime.proto.resource_pb2 import ResourceInvokeRequest
 from pulumi.runtime.rpc import UNKNOWN
 
 from railhead.lab import stack_plans
@@ -1306,3 +1307,52 @@ def test_rights_of_users_and_groups_are_told() -> None:
 def test_unknown_part_is_unjudged(type_: str, inputs: dict[str, Any], part: str) -> None:
     text = f"unjudged judges: could not be judged: not known before the update: {part}"
     assert text in said([], [planned(type_, inputs)])
+
+
+def test_people_who_become_leads_are_asked_about() -> None:
+    binding = "kubernetes:rbac.authorization.k8s.io/v1:RoleBinding"
+
+    def of(role: str, *groups: str) -> Planned:
+        subjects = [{"kind": "Group", "name": name} for name in groups]
+        return planned(binding, {"roleRef": {"name": role}, "subjects": subjects})
+
+    for role, level in (("railhead-leads", "ask"), ("railhead-researchers", "note")):
+        (text,) = said([of(role, "a")], [of(role, "a", "b")], code=False)
+        assert text.startswith(f"{level} rights: gives {role} to Group b")
+    (text,) = said([], [of("railhead-leads", "a")], code=False)
+    assert text.startswith("note rights: gives railhead-leads to Group a: they may stop")
+
+
+def test_machines_that_stop_by_the_clock_are_told() -> None:
+    night = {"recurrence": "0 23 * * 1-5", "minSize": 0, "maxSize": 0, "desiredCapacity": 0}
+    schedule = "aws:autoscaling/schedule:Schedule"
+    (text,) = said([], [planned(schedule, night | {"autoscalingGroupName": UNKNOWN})])
+    assert text.startswith("refuse jobs: sets its group to 0 machines by itself (0 23 * * 1-5)")
+    (text,) = said([], [planned(schedule, night | {"desiredCapacity": 16})])
+    assert text.startswith("ask jobs: sets its group to 16 machines")
+    assert not said([], [planned("aws:autoscaling/policy:Policy", night)])
+
+
+def test_daemon_takes_what_its_limits_say() -> None:
+    container = {"name": "a", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    spec = {"template": {"spec": {"containers": [container]}}}
+    texts = said([], [planned("kubernetes:apps/v1:DaemonSet", {"spec": spec})])
+    assert any("takes nvidia.com/gpu 1 of it" in text for text in texts)
+
+
+def test_data_source_that_no_recorder_knows_is_not_known_yet() -> None:
+    monitor = offline.Monitor("dev", "p", offline._recorders())
+    assert monitor.Invoke(ResourceInvokeRequest(tok="aws:eks/getNodeGroup:getNodeGroup")).unknown
+    assert not monitor.Invoke(
+        ResourceInvokeRequest(tok="aws:index/getPartition:getPartition")
+    ).unknown
+
+
+def test_quota_of_devices_that_no_queue_counts_is_told() -> None:
+    def of(**hard: str) -> list[str]:
+        return said([], [planned("kubernetes:core/v1:ResourceQuota", {"spec": {"hard": hard}})])
+
+    (text,) = of(**{"requests.nvidia.com/gpu": "16"})
+    assert "admits gangs of which pods are then refused" in text
+    (text,) = of(**{"pods": "50", "count/jobs.batch": "9"})
+    assert text == "ask quota: allows at most 50 pods, 9 count/jobs.batch"
