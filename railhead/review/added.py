@@ -133,7 +133,7 @@ def daemons(change: Change, *, code: bool, **_: Any) -> Iterator[Judged]:
         requests = [
             f"{name} {amount}"
             for row in _mappings(change.now.get("spec"))
-            # The API server takes limits for requests where there are none.
+            # The API server takes limits for requests that are absent.
             for name, amount in (row.get("requests") or row.get("limits") or {}).items()
         ]
         taken = short(requests) if requests else "what it finds"

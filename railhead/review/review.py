@@ -451,9 +451,9 @@ class _Builder:
         )
 
     def unjudged(self, what: str, rule: str) -> Finding:
-        return self.of_file(
-            rule, "unjudged", "judges", self.stack, f"could not be judged: {what[:1500]}"
-        )
+        # The end of a traceback says what failed, and where.
+        text = what if len(what) <= 1500 else f"{what[:200]} ... {what[-1300:]}"
+        return self.of_file(rule, "unjudged", "judges", self.stack, f"could not be judged: {text}")
 
     def edits(
         self,

@@ -407,5 +407,6 @@ def google(change: Change) -> Iterator[Judged]:
     if UNKNOWN in who:
         who = ", ".join(names(change.either.refers.get("member", ()))) or "its account"
     grave = role.lower().endswith(("admin", "owner", "editor")) or "tokenCreator" in role
+    grave = grave or any(member in ("allUsers", "allAuthenticatedUsers") for member in gained)
     level: Level = "refuse" if grave else "ask"
     yield Judged(level, "rights", f"gives {who or 'its account'} {role}")

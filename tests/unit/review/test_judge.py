@@ -1356,3 +1356,12 @@ def test_quota_of_devices_that_no_queue_counts_is_told() -> None:
     assert "admits gangs of which pods are then refused" in text
     (text,) = of(**{"pods": "50", "count/jobs.batch": "9"})
     assert text == "ask quota: allows at most 50 pods, 9 count/jobs.batch"
+
+
+def test_role_of_google_for_everyone_is_refused() -> None:
+    kind = "gcp:storage/bucketIAMMember:BucketIAMMember"
+    for member, level in (("allUsers", "refuse"), ("group:a@example.com", "ask")):
+        rights = {"role": "roles/storage.objectViewer", "member": member}
+        assert said([], [planned(kind, rights)]) == [
+            f"{level} rights: gives {member} roles/storage.objectViewer"
+        ]

@@ -426,3 +426,12 @@ def test_schema_is_printed_and_unknown_words_are_refused(
     schema = json.loads(capsys.readouterr().out)
     assert schema["properties"]["schema_version"]
     assert run(["review", "--allow", "everything"]) == ExitCode.BAD_INPUT
+
+
+def test_end_of_a_traceback_is_in_the_comment(repository: Path) -> None:
+    build = reviewing._Builder(source=laid(repository), file=FILE, stack="a")
+    text = f"cannot be planned: {'File, line, in run ' * 300}TypeError: no method"
+    what = build.unjudged(text, "plan-failed").what
+    assert what.startswith("could not be judged: cannot be planned: ")
+    assert what.endswith("TypeError: no method")
+    assert len(what) < 1600
