@@ -415,7 +415,7 @@ def test_code_of_which_no_plan_shows_anything_is_asked_about(repository: Path) -
         ('fail("no such pool")\n', 'fail("no pool of that name")\n', False),
         ('a = CustomTimeouts(create="2h")\n', 'a = CustomTimeouts(create="3h")\n', False),
         ('a = tell({"token": b})\n', "a = tell(Output.all(token=b).apply(dict))\n", False),
-        ('a = concat("x://", b)\n', 'a = b.apply(lambda c: f"x://{c}")\n', False),
+        ('a = Output.concat("x://", b)\n', 'a = b.apply(lambda c: f"x://{c}")\n', False),
         ('a = tell({"token": b})\n', "a = tell({})\n", True),
         (None, text, False),
     ):
