@@ -42,15 +42,18 @@ def statements(source: Sources) -> Iterator[Finding]:
             if everyone and not _moved(after[name], hunk.line, hunk.after, new):
                 what = "lets everyone on the internet"
                 yield _statement(name, hunk, "refuse", what, everyone.group())
-            allows = _newly(after[name], hunk, more)
+            allows = next(_newly(after[name], hunk, more), None)
             keys = [set(_STATEMENT.findall(text)) for text in (was, now)]
             level: Level = "ask"
             what = "differs"
             if not _differs(before[name], hunk, gone):
-                if not allows:
+                if allows is None:
                     continue
-                what = "is new"
-            elif not allows and not _differs(before[name], hunk, rest):
+                actions = ", ".join(allows.actions or ["what code names"])
+                where = replace(hunk, line=allows.first)
+                yield _statement(name, where, level, "is new", f"Allow {actions}")
+                continue
+            if allows is None and not _differs(before[name], hunk, rest):
                 level, what = "note", "holds under more conditions"
             elif "Condition" in keys[0] - keys[1] and not _words(was) <= added:
                 level, what = "refuse", "holds without the condition that it had"
@@ -204,14 +207,19 @@ def _narrowed(
     }
 
 
-def _newly(rows: Sequence[_Written], hunk: Hunk, more: Collection[str]) -> bool:
-    """Return whether a hunk brings a statement that allows more than to read."""
+def _newly(rows: Sequence[_Written], hunk: Hunk, more: Collection[str]) -> Iterator[_Written]:
+    """Yield the statements that a hunk brings and that allow more than to read."""
     end = hunk.line + len(hunk.after)
-    return any(
-        row.allows and row.text in more and row.first < end and hunk.line <= row.last
-        for row in rows
-        if row.actions is None or not all(map(_looks, row.actions))
-    )
+    for row in rows:
+        looks = row.actions is not None and all(map(_looks, row.actions))
+        if (
+            row.allows
+            and row.text in more
+            and row.first < end
+            and hunk.line <= row.last
+            and not looks
+        ):
+            yield row
 
 
 def _looks(action: str) -> bool:

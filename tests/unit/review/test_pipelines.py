@@ -263,6 +263,13 @@ def test_condition_of_another_mark_is_not_narrower(repository: Path) -> None:
     assert [row.level for row in statements(source)] == ["ask"]
 
 
+def test_new_statement_is_placed_and_told_by_its_actions(repository: Path) -> None:
+    after = f"{_BY_MARK[:-2]}{_MORE % 'a:Delete'}]\n"
+    (row,) = statements(write(laid(repository), "components/a.py", _BY_MARK, after))
+    assert row.what == "is new: `Allow a:Delete`"
+    assert row.place == Place(file="components/a.py", line=9)
+
+
 def test_new_statement_beside_a_narrower_one_is_asked_about(repository: Path) -> None:
     after = _BY_MARK.replace(_KEY, f'{_KEY}, "a:By": "b"')[:-2] + f"{_MORE % 'a:*'}]\n"
     rows = list(statements(write(laid(repository), "components/a.py", _BY_MARK, after)))
