@@ -206,7 +206,7 @@ for inside, after in ((one, two), (two, one)):
     ("program", "code", "message"),
     [
         (
-            "import pulumi\npulumi.runtime.invoke('own:index:unknown', {})\n",
+            "import pulumi\npulumi.ComponentResource('own:index:It', 'it', {}, remote=True)\n",
             ExitCode.MISSING_PREREQUISITE,
             "only the engine can plan this stack",
         ),

@@ -1341,7 +1341,7 @@ def test_daemon_takes_what_its_limits_say() -> None:
 
 
 def test_data_source_that_no_recorder_knows_is_not_known_yet() -> None:
-    monitor = offline.Monitor("dev", "p", offline._recorders())
+    monitor = offline.Monitor("dev", "p", offline._recorders(), io.BytesIO())
     assert monitor.Invoke(ResourceInvokeRequest(tok="aws:eks/getNodeGroup:getNodeGroup")).unknown
     assert not monitor.Invoke(
         ResourceInvokeRequest(tok="aws:index/getPartition:getPartition")
