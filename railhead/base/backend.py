@@ -20,11 +20,14 @@ from __future__ import annotations
 import json
 import os
 import socket
+import stat
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -34,6 +37,8 @@ _POLL_S = 0.1
 _SIBLINGS_END_WITHIN_S = 10.0
 # A file that is being written is whole within milliseconds.
 _WRITTEN_WITHIN_S = 1.0
+# A process and its lock are of one moment, unless the clock was set between them.
+_CLOCK_IS_SET_WITHIN_S = 120.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,18 +97,43 @@ def _logged_in_url() -> str:
 
 def is_running(pid: int) -> bool:
     """Return whether the process runs; a zombie does not."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (OSError, IndexError):
+    if pid <= 0:
         return False
-    return state not in ("Z", "X")
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        # Another user's.
+        pass
+    try:
+        return _stat(pid)[0] not in ("Z", "X")
+    except (OSError, IndexError):
+        # macOS has no /proc.
+        return not Path("/proc/self/stat").exists()
+
+
+def _stat(pid: int) -> list[str]:
+    """Return the fields of a process from its state on (proc_pid_stat(5))."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def _began(pid: int) -> float | None:
+    """Return when a process began, in seconds of the epoch; None where /proc does not say."""
+    try:
+        ticks = int(_stat(pid)[19])
+        lines = Path("/proc/stat").read_text().splitlines()
+        boot = next(int(line.split()[1]) for line in lines if line.startswith("btime "))
+    except (OSError, ValueError, IndexError, StopIteration):
+        return None
+    return boot + ticks / os.sysconf("SC_CLK_TCK")
 
 
 def siblings(pid: int) -> list[int]:
     """Return the stand-ins, and what they started, that process ``pid`` started."""
     wanted = f"{ENGINE_PID}={pid}".encode()
     results = []
-    for entry in Path("/proc").iterdir():
+    for entry in Path("/proc").glob("[0-9]*"):
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:
                 variables = (entry / "environ").read_bytes().split(b"\0")
@@ -114,32 +144,56 @@ def siblings(pid: int) -> list[int]:
     return results
 
 
-def faults(folder: Path) -> Iterator[Fault]:
-    """Yield the files below a backend's ``folder`` that stop commands, locks first."""
+def faults(folder: Path, stack: str = "") -> Iterator[Fault]:
+    """Yield the files below a backend's ``folder`` that stop commands, locks first.
+
+    Args:
+        folder: the backend's.
+        stack: of this one's commands; of every stack's without it.
+    """
     held = False
-    for file in sorted((folder / ".pulumi" / "locks").glob("**/*.json*")):
-        if file.suffix != ".attrs" and _settled(file):
-            fault = _of_lock(file)
+    inside = folder / ".pulumi"
+    for file in sorted((inside / "locks").glob("**/*.json*")):
+        mine = file.suffix != ".attrs" and _settled(file) and _concerns(file, inside, stack)
+        if mine and (fault := _of_lock(file)) is not None:
             held = held or bool(fault.remedy)
             yield fault
     # What is half written may be an owner's.
     if not held:
-        yield from _half_written(folder / ".pulumi")
+        yield from _half_written(inside, stack)
 
 
-def _of_lock(file: Path) -> Fault:
-    lock = _json(file)
+def _concerns(file: Path, folder: Path, stack: str) -> bool:
+    """Return whether a file of a backend is the stack's, or no single stack's."""
+    above = len(file.relative_to(folder).parts) < 3
+    return not stack or above or stack in (file.parent.name, file.name.partition(".json")[0])
+
+
+def _of_lock(file: Path) -> Fault | None:
+    """Return the fault that a lock is; None if it has just gone."""
+    try:
+        lock = _json(file)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return Fault(
+            file=file,
+            text=f"a lock that cannot be read: {error.strerror}",
+            remedy="wait until its owner's `pulumi` ends; once it is gone: `pulumi cancel --yes "
+            "--stack STACK` as its owner",
+        )
     if not isinstance(lock, dict):
         return Fault(file=file, text="a lock that was never written whole")
-    pid, host = int(lock.get("pid") or 0), lock.get("hostname")
-    since = f"since {lock.get('timestamp', 'an unknown time')}"
+    number, host, when = lock.get("pid"), lock.get("hostname"), lock.get("timestamp")
+    pid = number if isinstance(number, int) else 0
+    since = f"since {when or 'an unknown time'}"
     if host != socket.gethostname():
         return Fault(
             file=file,
             text=f"locked by process {pid} of {host} {since}",
             remedy="once that process is gone: `pulumi cancel --yes --stack STACK`",
         )
-    if is_running(pid):
+    if is_running(pid) and not _began_after(pid, when):
         return Fault(
             file=file,
             text=f"locked by process {pid}, which runs, {since}",
@@ -148,44 +202,78 @@ def _of_lock(file: Path) -> Fault:
     return Fault(file=file, text=f"locked by process {pid}, which is gone, {since}", owner=pid)
 
 
-def _half_written(folder: Path) -> Iterator[Fault]:
+def _began_after(pid: int, when: object) -> bool:
+    """Return whether a process began after a lock's time: another has the number of its owner."""
+    try:
+        locked = datetime.fromisoformat(str(when)).timestamp()
+    except ValueError:
+        return False
+    began = _began(pid)
+    return began is not None and began > locked + _CLOCK_IS_SET_WITHIN_S
+
+
+def _half_written(folder: Path, stack: str) -> Iterator[Fault]:
     for file in sorted(folder.glob("**/*.attrs")):
-        if _settled(file) and _json(file) is None:
+        if _settled(file) and _concerns(file, folder, stack) and not _is_whole(file):
             yield Fault(file=file, text="an empty sidecar: `failed to load checkpoint: EOF`")
-    for file in sorted((folder / "stacks").glob("**/*.json")):
-        if _settled(file) and _json(file) is None:
-            before = file.with_name(f"{file.name}.bak")
-            yield Fault(
-                file=file,
-                text="a state that is not whole",
-                remedy=f"the state before it: cp {before} {file}",
-            )
+    for file in sorted([*(folder / "stacks").glob("**/*.json"), *folder.glob("stacks/**/*.gz")]):
+        if _settled(file) and _concerns(file, folder, stack) and not _is_whole(file):
+            yield Fault(file=file, text="a state that is not whole", remedy=_way_back(file, folder))
+
+
+def _way_back(file: Path, folder: Path) -> str:
+    """Return the way back to the newest whole state before ``file``."""
+    name = file.name.partition(".json")[0]
+    dated = folder.glob(f"backups/**/{name}.[0-9]*{file.name.removeprefix(name)}")
+    whole = [c for c in (*dated, *file.parent.glob(f"{file.name}.bak")) if _is_whole(c)]
+    if not whole:
+        return (
+            "no whole copy of it is here: restore the backend's folder from a backup of yours, or "
+            "let `pulumi import` take over what there is"
+        )
+    newest = max(whole, key=lambda c: c.stat().st_mtime)
+    return f"the state before it: cp {newest} {file}"
 
 
 def _settled(file: Path) -> bool:
-    """Return whether nobody writes a file any more."""
+    """Return whether it is a file, and nobody writes it any more."""
     try:
         read = file.stat()
     except OSError:
         return False
-    return read.st_size > 0 or time.time() - read.st_mtime > _WRITTEN_WITHIN_S
+    old = time.time() - read.st_mtime > _WRITTEN_WITHIN_S
+    return stat.S_ISREG(read.st_mode) and (read.st_size > 0 or old)
+
+
+def _is_whole(file: Path) -> bool:
+    """Return whether a file holds JSON; what cannot be read is not judged."""
+    try:
+        return _json(file) is not None
+    except OSError:
+        return True
 
 
 def _json(file: Path) -> object:
+    """Return what a file holds, compressed or not; None where that is not whole.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    data = file.read_bytes()
     try:
-        return json.loads(file.read_bytes())
-    except (OSError, ValueError):
+        return json.loads(zlib.decompress(data, 31) if data[:2] == b"\x1f\x8b" else data)
+    except (zlib.error, ValueError):
         return None
 
 
-def mend(folder: Path) -> list[Fault]:
+def mend(folder: Path, stack: str = "") -> list[Fault]:
     """Remove the files that a killed `pulumi` left and nobody needs; return them.
 
     Waits for the stand-ins that the killed one had started: another run must not begin while, say,
     a Helm of theirs still cleans up.
     """
     removed = []
-    for fault in faults(folder):
+    for fault in faults(folder, stack):
         if fault.remedy:
             continue
         if fault.owner:

@@ -17,6 +17,8 @@ from railhead.base.options import Stack
 if TYPE_CHECKING:
     from railhead.drift import Drift
 
+_EXPORTED_WITHIN_S = 120
+
 
 def drift(
     stack: Stack,
@@ -151,19 +153,31 @@ def exported(stack: str, file: Path) -> dict[str, Any]:
             "--state FILE",
         )
     project = file.absolute().parent.parent
-    done = subprocess.run(
-        [pulumi, "stack", "export", "--stack", stack, "--non-interactive"],
-        cwd=project,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
+    command = f"`pulumi stack export --stack {stack}`"
+    log_in = (
+        "log in to the state's backend (a lab's: eval \"$(railhead lab env)\"), or give a state by "
+        "--state FILE"
     )
-    if done.returncode:
-        raise PrerequisiteError(
-            f"`pulumi stack export --stack {stack}` failed: {done.stderr.strip()[-400:]}",
-            remedy="log in to the state's backend (a lab's: eval \"$(railhead lab env)\"), or give "
-            "a state by --state FILE",
+    try:
+        done = subprocess.run(
+            [pulumi, "stack", "export", "--stack", stack, "--non-interactive"],
+            cwd=project,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_EXPORTED_WITHIN_S,
         )
-    document: dict[str, Any] = json.loads(done.stdout)
+    except subprocess.TimeoutExpired:
+        raise PrerequisiteError(
+            f"{command} did not end within {_EXPORTED_WITHIN_S} s",
+            remedy=f"see whether the state's backend can be reached, and {log_in}",
+        ) from None
+    if done.returncode:
+        raise PrerequisiteError(f"{command} failed: {done.stderr.strip()[-400:]}", remedy=log_in)
+    try:
+        document = json.loads(done.stdout)
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        raise PrerequisiteError(f"{command} printed no state", remedy=log_in)
     return document

@@ -39,9 +39,9 @@ def state(
     file = stack_file(stack)
     name = stack_name(file)
     folder = backend.backend_folder()
-    removed = backend.mend(folder) if folder and mend else []
+    removed = backend.mend(folder, name) if folder and mend else []
     findings = [_mended(fault) for fault in removed]
-    findings += [_stops(fault, name) for fault in backend.faults(folder)] if folder else []
+    findings += [_stops(fault, name) for fault in backend.faults(folder, name)] if folder else []
     if all(finding.passed for finding in findings):
         try:
             document = exported(name, file)

@@ -194,6 +194,7 @@ def test_what_a_killed_pulumi_left_is_removed_and_nothing_else(tmp_path: Path) -
     sidecar = empty(states / "s.json.attrs", settled=True)
     torn = states / "t.json"
     torn.write_text("{")
+    torn.with_name("t.json.bak").write_text("{}")
     elsewhere = lock("elsewhere", dead.pid, "another-machine")
     alive = lock("alive", os.getpid(), socket.gethostname())
     # A sidecar may be its owner's, as long as there is one.
