@@ -17,6 +17,7 @@ import typer
 
 from railhead.base.errors import NotFoundError, PrerequisiteError, RefusedError
 from railhead.base.finding import Finding
+from railhead.base.reading import read_text
 from railhead.base.version import DISTRIBUTIONS, ROLES
 from railhead.cli.findings import show
 
@@ -60,7 +61,17 @@ def verify_release(
         raise NotFoundError(
             f"{folder} has no {SUMS}", remedy="name a release's folder, as `make release` makes it"
         )
-    findings = [*checked(folder, commit), signed(folder, identity, issuer)]
+    if odd := sorted(path.name for path in folder.iterdir() if not path.is_file()):
+        raise RefusedError(
+            f"{folder} holds what is no file: {', '.join(odd)}",
+            remedy="fetch it again; install nothing of it",
+        )
+    try:
+        findings = [*checked(folder, commit), signed(folder, identity, issuer)]
+    except (OSError, UnicodeDecodeError) as error:
+        raise RefusedError(
+            f"{folder} cannot be read: {error}", remedy="fetch it again; install nothing of it"
+        ) from None
     show(findings, {True: "ok", None: "unasked", False: "wrong"})
     if wrong := [finding.name for finding in findings if finding.passed is False]:
         raise RefusedError(
@@ -85,7 +96,7 @@ def names(version: str) -> dict[str, str]:
 def checked(folder: Path, commit: str = "") -> Iterator[Finding]:
     """Yield the findings on a release's folder; an empty commit is any."""
     sums: dict[str, str] = {}
-    for line in (folder / SUMS).read_text(encoding="utf-8").splitlines():
+    for line in read_text(folder / SUMS).splitlines():
         if match := _LINE.fullmatch(line):
             sums[match[2]] = match[1]
         else:
@@ -190,7 +201,7 @@ def _installs(folder: Path, name: str, sums: dict[str, str]) -> str:
 
 def _requirements(file: Path) -> str:
     if file.suffix == ".txt":
-        return file.read_text(encoding="utf-8")
+        return read_text(file)
     with tarfile.open(file) as archive:
         [member] = [m for m in archive.getmembers() if m.name.endswith("requirements.txt")]
         content = archive.extractfile(member)
@@ -200,7 +211,7 @@ def _requirements(file: Path) -> str:
 def _provenance(file: Path, sums: dict[str, str]) -> tuple[str, str]:
     """Return why a statement is not that of a release, or else its commit."""
     try:
-        document: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        document: dict[str, Any] = json.loads(read_text(file))
         stated = {item["name"]: item["digest"]["sha256"] for item in document["subject"]}
         sources = document["predicate"]["buildDefinition"]["resolvedDependencies"]
         commits = [c for source in sources if (c := source["digest"].get("gitCommit"))]
@@ -244,7 +255,7 @@ def _metadata(wheel: Path) -> tuple[str, str]:
 def _unlike(bill: Path, wheel: str, sums: dict[str, str]) -> str:
     """Return why an SBOM is not that of a wheel; empty if it is."""
     try:
-        document: dict[str, Any] = json.loads(bill.read_text(encoding="utf-8"))
+        document: dict[str, Any] = json.loads(read_text(bill))
         hashes = document["metadata"]["component"]["hashes"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         return f"cannot be read: {error}"
@@ -255,4 +266,5 @@ def _unlike(bill: Path, wheel: str, sums: dict[str, str]) -> str:
 
 def sha256(file: Path) -> str:
     """Return the digest of a file, in hexadecimal."""
-    return hashlib.sha256(file.read_bytes()).hexdigest()
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()

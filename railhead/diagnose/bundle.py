@@ -6,14 +6,17 @@ so that a colleague needs no access to the cluster.
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
 import tarfile
 import time
+import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from railhead.base.errors import InputError, RefusedError
 from railhead.base.version import __version__
@@ -32,6 +35,8 @@ HEAD_BYTES = 8 << 20
 TAIL_BYTES = 24 << 20
 CHUNK = 1 << 20
 LARGEST_MEMBER = 256 << 20
+# All members together, which are held in memory.
+LARGEST = 2 << 30
 TEXT = """\
 Evidence collected by `railhead diagnose --collect`, Railhead {version}, {when}.
 
@@ -52,15 +57,37 @@ def default_name(subject: str) -> str:
     return f"railhead-diagnose-{subject}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}{SUFFIX}"
 
 
+class _Unpacked:
+    """The bytes of a gzipped file, which end with an error where they are too many to be held."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._left = LARGEST
+
+    def read(self, size: int, /) -> bytes:
+        """Return at most ``size`` bytes."""
+        data = self._stream.read(size)
+        self._left -= len(data)
+        if self._left < 0:
+            raise tarfile.ReadError(f"more than {LARGEST >> 20} MiB unpacked; name its logs alone")
+        return data
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tarfile.TarFile]:
+    with gzip.open(path) as packed, tarfile.open(fileobj=_Unpacked(packed), mode="r|") as tar:
+        yield tar
+
+
 def is_bundle(path: Path) -> bool:
     """True for a file that :func:`write` made."""
     if not path.name.endswith(SUFFIX) or not path.is_file():
         return False
     try:
-        with tarfile.open(path, "r:gz") as tar:
+        with _opened(path) as tar:
             first = tar.next()
             return first is not None and first.name == ABOUT
-    except (tarfile.TarError, OSError, EOFError):
+    except (tarfile.TarError, OSError, EOFError, zlib.error):
         return False
 
 
@@ -167,7 +194,7 @@ def read(path: Path) -> tuple[list[Source], ClusterObjects | None]:
     sources: list[Source] = []
     objects = None
     try:
-        with tarfile.open(path, "r:gz") as tar:
+        with _opened(path) as tar:
             for member in tar:
                 stream = tar.extractfile(member) if member.isreg() else None
                 if stream is None or member.size > LARGEST_MEMBER:
@@ -177,7 +204,7 @@ def read(path: Path) -> tuple[list[Source], ClusterObjects | None]:
                     objects = ClusterObjects.from_json(_object(data))
                 elif member.name.startswith(LOGS):
                     sources.append(_source(f"{path.name}:{member.name}", data))
-    except (tarfile.TarError, OSError, EOFError, ValueError) as error:
+    except (tarfile.TarError, OSError, EOFError, ValueError, zlib.error) as error:
         raise InputError(f"{path}: not a whole bundle: {error}", remedy="was it cut?") from None
     return sources, objects
 

@@ -93,8 +93,12 @@ def resolve(inputs: Iterable[Path | str | Source]) -> list[Source]:
                 results.append(_file(path, name))
             elif path.exists():
                 raise OSError(f"no file or pipe: {name}")
-            elif matching := sorted(glob.glob(name, recursive=True)):  # noqa: PTH207 - absolute too
-                results += [_file(Path(item), item) for item in matching if Path(item).is_file()]
+            elif matching := [
+                item
+                for item in sorted(glob.glob(name, recursive=True))  # noqa: PTH207 - absolute too
+                if Path(item).is_file()
+            ]:
+                results += [_file(Path(item), item) for item in matching]
             else:
                 raise NotFoundError(
                     f"{name}: no such file, folder or pattern",

@@ -128,10 +128,11 @@ def _prepared(file: Path, folder: Path, nodes: int | None) -> tuple[Path, dict[s
     """Return a copy of a stack's file with so many nodes in its first pool, and its section."""
     import yaml
 
+    from railhead.base.reading import read_bytes, read_text
     from railhead.config import KEY, PROJECT, load
 
     load(file)
-    data = yaml.safe_load(file.read_text())
+    data = yaml.safe_load(read_text(file))
     section: dict[str, Any] = data["config"][f"{PROJECT}:{KEY}"]
     if nodes is not None:
         section["pools"][0]["nodes"] = nodes
@@ -139,8 +140,9 @@ def _prepared(file: Path, folder: Path, nodes: int | None) -> tuple[Path, dict[s
     copy = folder / file.name
     copy.write_text(yaml.safe_dump(data, sort_keys=False))
     for beside in file.parent.glob("*.yaml"):
-        if beside.name != file.name and not beside.name.startswith("Pulumi."):
-            (folder / beside.name).write_text(beside.read_text())
+        named = beside.name != file.name and not beside.name.startswith("Pulumi.")
+        if named and beside.is_file():
+            (folder / beside.name).write_bytes(read_bytes(beside))
     return copy, section
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 from railhead import cli
 from railhead.base import reading, running
 from railhead.base.errors import ExitCode
+from railhead.twin.cli import _prepared
 
 JOB = "name: a\nnodes: 1\ncommand: [python, a.py]\nfiles: [{file}]\n"
 
@@ -32,6 +35,14 @@ def pipe(tmp_path: Path) -> Path:
     return tmp_path / "pipe.yaml"
 
 
+@pytest.fixture
+def listening(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "socket.yaml"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        yield path
+
+
 COMMANDS = [
     ["launch", "PIPE", "--dry-run"],
     ["launch", "JOB", "--dry-run"],
@@ -42,16 +53,38 @@ COMMANDS = [
     ["accept", "check-report", "JOB", "--key", "PIPE"],
     ["diagnose", "/dev/zero"],
     ["nccl", "read", "/dev/zero"],
+    ["nccl", "bench", "/dev/zero"],
+    ["config", "check", "LOOP"],
+    ["launch", "LOOP", "--dry-run"],
+    ["diagnose", "LOOP"],
+    ["nccl", "read", "LOOP"],
+    ["nccl", "bench", "LOOP"],
+    ["config", "check", "SOCKET"],
+    ["accept", "check-report", "SOCKET"],
+    ["verify-release", "FOLDER"],
 ]
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_only_regular_files_are_read(
-    words: list[str], pipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str],
+    pipe: Path,
+    listening: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     job = tmp_path / "job.yaml"
     job.write_text(JOB.format(file=pipe.name))
-    names = {"PIPE": str(pipe), "JOB": str(job)}
+    (tmp_path / "SHA256SUMS").touch()
+    loop = tmp_path / "loop.yaml"
+    loop.symlink_to(loop)
+    names = {
+        "PIPE": str(pipe),
+        "JOB": str(job),
+        "LOOP": str(loop),
+        "SOCKET": str(listening),
+        "FOLDER": str(tmp_path),
+    }
     assert cli.run([names.get(word, word) for word in words]) not in (ExitCode.OK, ExitCode.USAGE)
     printed = capsys.readouterr().err
     assert "Traceback" not in printed
@@ -89,3 +122,11 @@ def test_a_word_that_linux_would_refuse_is_refused(
     printed = capsys.readouterr().err
     assert "at most 130560 bytes" in printed
     assert len(printed) < 2000
+
+
+def test_pipe_beside_a_stack_is_not_waited_for(pipe: Path, tmp_path: Path) -> None:
+    shipped = Path(__file__).resolve().parents[2] / "stacks" / "Pulumi.aws-p5-prod.yaml"
+    file = tmp_path / shipped.name
+    shutil.copy(shipped, file)
+    copy, _ = _prepared(file, tmp_path / "copy", None)
+    assert [path.name for path in copy.parent.iterdir()] == [file.name]

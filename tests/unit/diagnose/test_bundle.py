@@ -193,6 +193,19 @@ def test_short_logs_are_whole(size: int, tmp_path: Path, monkeypatch: pytest.Mon
     assert bundle.read(path)[0][0].open().read(1 << 20) == data
 
 
+def test_bundle_that_is_too_large_unpacked_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small file may unpack to more than the machine's memory."""
+    path = tmp_path / "b.tar.gz"
+    bundle.write(path, sources=[source("x", b"\n" * (1 << 20))], objects=None, findings=())
+    assert path.stat().st_size < 10_000
+    monkeypatch.setattr(bundle, "LARGEST", 1 << 19)
+    assert bundle.is_bundle(path)
+    with pytest.raises(InputError, match="more than 0 MiB unpacked"):
+        bundle.read(path)
+
+
 def test_other_archives_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "b.tar.gz"
     bundle.write(path, sources=[source("x", b"a\n" * 9000)], objects=None, findings=())
