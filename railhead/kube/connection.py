@@ -21,6 +21,7 @@ READ_SECONDS = 30.0
 # Answers that say "not now" rather than "no".
 TRANSIENT = frozenset({429, 500, 502, 503, 504})
 BUSY = 429
+TOO_LARGE = 413
 ATTEMPTS = 4
 MERGE_PATCH = "application/merge-patch+json"
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
@@ -196,10 +197,20 @@ class Connection:
                 "`railhead cancel` jobs that have ended, which keep their files, or ask the "
                 "platform team for more"
             )
-        elif "failed calling webhook" in message:
+        elif "failed calling webhook" in message or "conversion webhook" in message:
             remedy = (
                 "the controller behind it does not answer: try again in a minute; the platform "
                 "team sees by `kubectl get pods -A` whether it runs"
+            )
+        elif response.status_code == TOO_LARGE or "request is too large" in message:
+            remedy = (
+                "trying again does not help: carry less in the job's variables, command and files, "
+                "and put data into the image or on a claim"
+            )
+        elif "database space exceeded" in message:
+            remedy = (
+                "etcd is full: the platform team deletes what fills it, then compacts, defragments "
+                "and disarms its alarm (etcdctl)"
             )
         elif response.status_code == BUSY or response.status_code >= 500:
             remedy = "the API server, or what it stands on, is not well: try again in a minute"

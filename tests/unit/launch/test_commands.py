@@ -126,7 +126,11 @@ def test_a_job_goes_with_the_stacks_owner_of_jobs(api: Api, run: Any, job_file: 
     ("status", "words", "remedy"),
     [
         (500, 'failed calling webhook "validator.trainjob"', "the controller behind it"),
+        (500, "conversion webhook for v1beta1, Kind=Workload failed", "the controller behind it"),
         (504, "etcdserver: request timed out", "the API server, or what it stands on"),
+        (500, "etcdserver: request is too large", "trying again does not help"),
+        (413, "Request entity too large: limit is 3145728", "trying again does not help"),
+        (500, "etcdserver: mvcc: database space exceeded", "etcd is full"),
         (403, "forbidden: exceeded quota: railhead-objects", "`railhead cancel` jobs that have"),
     ],
 )
