@@ -17,6 +17,7 @@ from railhead.base.differences import differences, merged_lists, undoing
 from railhead.drift.added import by_hand
 from railhead.drift.charts import Release, release
 from railhead.drift.charts import definitions as of_release
+from railhead.drift.nodes import unlabelled
 from railhead.drift.objects import (
     GUARDS,
     REFRESH,
@@ -88,6 +89,7 @@ def find(state: Mapping[str, Any], api: Api) -> list[Drift]:
         results += release(item, api, discovery, ours)
     results += by_hand(ours, api, discovery)
     results += uncharged(ours, api, discovery)
+    results += unlabelled(ours, api)
     return sorted(results)
 
 

@@ -11,6 +11,7 @@ from railhead.drift.objects import Api, Discovery, Drift, Object, Severity, subj
 from railhead.kube.conditions import holds
 
 _GPUS = ("nvidia.com/gpu", "amd.com/gpu")
+_ENDED = ("Succeeded", "Failed")
 
 
 def uncharged(ours: Sequence[Object], api: Api, discovery: Discovery) -> Iterator[Drift]:
@@ -45,13 +46,22 @@ def _trains(body: Object) -> bool:
 
 
 def _runs(pod: Object) -> bool:
-    return bool(pod["spec"].get("nodeName")) and pod["status"].get("phase") == "Running"
+    """Return whether a pod holds devices of its node, as it does while it is Pending there, too."""
+    return bool(pod["spec"].get("nodeName")) and pod["status"].get("phase") not in _ENDED
 
 
 def _taken(pod: Object) -> Counter[str]:
-    """Return the GPUs of a pod."""
-    limits = (c.get("resources", {}).get("limits", {}) for c in pod["spec"]["containers"])
-    return _gpus(limits)
+    """Return the GPUs of a pod: of what runs together, or of an init container that has more."""
+    inits = pod["spec"].get("initContainers") or []
+    sidecars = [container for container in inits if container.get("restartPolicy") == "Always"]
+    taken = _gpus(map(_limits, [*pod["spec"]["containers"], *sidecars]))
+    for container in inits:
+        taken |= _gpus([_limits(container)])
+    return taken
+
+
+def _limits(container: Object) -> dict[str, str]:
+    return (container.get("resources") or {}).get("limits") or {}
 
 
 def _charged(workloads: Sequence[Object]) -> Counter[str]:

@@ -17,6 +17,7 @@ from railhead.base.errors import ExitCode
 from railhead.cli import run
 from railhead.drift import Drift, Release, Severity, charts, find, metrics, objects, releases
 from railhead.drift.certificates import certificates, expiry
+from railhead.drift.nodes import unlabelled
 from railhead.drift.objects import Discovery
 from railhead.drift.uncharged import uncharged
 from railhead.lab import pki
@@ -487,6 +488,13 @@ def _pod(name: str, phase: str = "Running") -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": spec, "status": {"phase": phase}}
 
 
+def _beside(pod: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Return the pod with an init container of as many GPUs; a sidecar runs on beside the rest."""
+    (container,) = pod["spec"]["containers"]
+    spec = pod["spec"] | {"initContainers": [container | more]}
+    return pod | {"spec": spec}
+
+
 def _workload(finished: str = "False") -> dict[str, Any]:
     assigned = {"name": "node", "resourceUsage": {"cpu": "1", "nvidia.com/gpu": "8"}}
     conditions = [{"type": "Finished", "status": finished}]
@@ -500,6 +508,9 @@ def _workload(finished: str = "False") -> dict[str, Any]:
     [
         ([_pod("mine"), _pod("beside")], [_workload()], "16, by pods beside, mine"),
         ([_pod("mine")], [_workload("True")], "8, by pods mine"),
+        ([_pod("mine"), _pod("begins", "Pending")], [_workload()], "16, by pods begins, mine"),
+        ([_beside(_pod("mine"), restartPolicy="Always")], [_workload()], "16, by pods mine"),
+        ([_beside(_pod("mine"))], [_workload()], None),
         ([_pod("mine"), _pod("over", "Succeeded")], [_workload()], None),
         ([], [_workload()], None),
     ],
@@ -511,3 +522,46 @@ def test_gpus_that_no_queue_is_charged_for(
     ours = [{"kind": "Namespace", "metadata": {"name": "training", "labels": labels}}]
     api = InUse(pods, workloads)
     assert [d.live for d in uncharged(ours, api, Discovery(api))] == ([live] if live else [])
+
+
+class Nodes:
+    """A cluster that has nodes alone; each is named by its labels."""
+
+    def __init__(self, *labels: dict[str, str]) -> None:
+        self.nodes = [{"metadata": {"name": str(n), "labels": row}} for n, row in enumerate(labels)]
+
+    def find(self, path: str) -> dict[str, Any] | None:
+        raise AssertionError(path)
+
+    def list(self, path: str, *, selector: str = "", fields: str = "") -> list[dict[str, Any]]:
+        assert (path, selector, fields) == ("/api/v1/nodes", "", "")
+        return self.nodes
+
+
+def test_node_without_a_label_of_its_pool_is_drift() -> None:
+    verdict, pool = {"railhead.dev/fabric": "ready"}, {"pool": "gpu"}
+    levels = {"levels": [{"nodeLabel": "rack"}, {"nodeLabel": "kubernetes.io/hostname"}]}
+    placed = {"rack": "r1", "kubernetes.io/hostname": "n"}
+    ours = [
+        {"kind": "Topology", "metadata": {"name": "t"}, "spec": levels},
+        {
+            "kind": "ResourceFlavor",
+            "metadata": {"name": "gpu"},
+            "spec": {"nodeLabels": pool | verdict, "topologyName": "t"},
+        },
+    ]
+    live = Nodes(
+        # In its place, whatever the gate says of it; no node of the stack's; taken from its pool;
+        # taken from its rack.
+        pool | placed,
+        placed,
+        verdict | placed,
+        pool | verdict | {"kubernetes.io/hostname": "n"},
+    )
+    rows = list(unlabelled(ours, live))
+    assert [(row.subject, row.stack, row.live) for row in rows] == [
+        ("Node 2", "pool=gpu", "none of them"),
+        ("Node 3", "rack=VALUE", "no such label"),
+    ]
+    assert all("kubectl label node" in row.remedy for row in rows)
+    assert not list(unlabelled([], live))
