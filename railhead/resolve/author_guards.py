@@ -45,16 +45,27 @@ _SLICES = (
     "kueue.x-k8s.io/workload-slice-replacement-for",
 )
 _TRAINER = {"trainer.kubeflow.org": ("trainjobs",)}
+# Kueue chooses a flavor, and with it the nodes, by what pods ask for (v0.16.2, pkg/scheduler/
+# flavorassigner, assignFlavors).
+_ASKS = (
+    "p.?spec.?containers.orValue([]).exists(c, size(c.?resources.?requests.orValue({})) > 0"
+    " || size(c.?resources.?limits.orValue({})) > 0)",
+    "the pods ask for nothing, so that no queue is charged and they run on any node, of no pool "
+    "too: set resources.requests, cpu and memory at least",
+)
 
 
 def author_policies(cluster: Cluster, fabric: FabricDemand) -> dict[str, dict[str, Any]]:
     """Return policy name -> spec."""
-    return {
+    policies = {
         "railhead-job-owner": job_owner_policy(cluster),
         "railhead-job-author": job_author_policy(cluster, fabric),
         "railhead-train-job-author": train_job_author_policy(cluster, fabric),
         "railhead-stack-objects": stack_objects_policy(cluster),
     }
+    if scheduler_of(cluster).workloads:
+        policies["railhead-orphans"] = orphans_policy(cluster)
+    return policies
 
 
 def job_owner_policy(cluster: Cluster) -> dict[str, Any]:
@@ -103,6 +114,13 @@ def job_owner_policy(cluster: Cluster) -> dict[str, Any]:
             f" <= {pods_of(cluster)}",
             f"the JobSet makes more pods than all nodes can run ({pods_of(cluster)}), and its Jobs "
             "before it is admitted: lower replicas or parallelism",
+        ),
+        (
+            # Of JobSet 0.11 on, which makes them (pkg/controllers/volume_claim_policy.go).
+            "dyn(object).kind != 'JobSet'"
+            " || size(dyn(object).spec.?volumeClaimPolicies.orValue([])) == 0",
+            "volumeClaimPolicies has claims made, which its author may do in no other way: use a "
+            "PersistentVolumeClaim that the namespace has",
         ),
         (
             # The type cannot change, and the API server labels an older one at its use
@@ -175,14 +193,14 @@ def job_author_policy(cluster: Cluster, fabric: FabricDemand) -> dict[str, Any]:
         ],
         "validations": cel.validations(
             (f"variables.kept || variables.templates.all(p, {rule})", message)
-            for rule, message in _author_rules(cluster, fabric)
+            for rule, message in (*_author_rules(cluster, fabric), _ASKS)
         ),
     }
 
 
 def train_job_author_policy(cluster: Cluster, fabric: FabricDemand) -> dict[str, Any]:
     """Return the same policy on a TrainJob's patches, which Kueue writes too when it admits."""
-    field = COMBINATIONS[cluster.versions].placement_field
+    field, names = COMBINATIONS[cluster.versions].placement_field, cel.strings(logins(cluster))
     patches = (
         (
             f"variables.kept || !({patched(cluster, f'!({rule})')})",
@@ -190,16 +208,22 @@ def train_job_author_policy(cluster: Cluster, fabric: FabricDemand) -> dict[str,
         )
         for rule, message in _author_rules(cluster, fabric)
     )
+    variables = (
+        "[dyn(object).spec.?trainer, dyn(object).spec.?initializer.?dataset,"
+        " dyn(object).spec.?initializer.?model].all(i, {0})"
+    )
     fields = (
         (
-            f"object.spec.?trainer.?env.orValue([]).all(e, e.name != '{DEVICES_VARIABLE}')",
-            f"{DEVICES_VARIABLE} of spec.trainer.env has GPUs put in that no queue is charged for: "
-            "remove it",
+            variables.format(f"i.?env.orValue([]).all(e, e.name != '{DEVICES_VARIABLE}')"),
+            f"{DEVICES_VARIABLE} of spec.trainer.env, or of an initializer's, has GPUs put in that "
+            "no queue is charged for: remove it",
         ),
         (
-            "[object.spec.?initializer.?dataset, object.spec.?initializer.?model]"
-            f".all(i, !(i.?secretRef.?name.orValue('') in {cel.strings(logins(cluster))}))",
-            "spec.initializer reads the login of a registry: name another secret",
+            variables.format(
+                f"!(i.?secretRef.?name.orValue('') in {names}) && i.?env.orValue([]).all(e,"
+                f" !(e.?valueFrom.?secretKeyRef.?name.orValue('') in {names}))"
+            ),
+            "spec.trainer or spec.initializer reads the login of a registry: name another secret",
         ),
     )
     return {
@@ -214,6 +238,30 @@ def train_job_author_policy(cluster: Cluster, fabric: FabricDemand) -> dict[str,
             }
         ],
         "validations": cel.validations([*patches, *fields]),
+    }
+
+
+def orphans_policy(cluster: Cluster) -> dict[str, Any]:
+    """Return the policy that what a job made is deleted with it.
+
+    Its Workload would hold the quota for ever: Kueue frees that of a job whose Workload names it
+    (v0.16.2, pkg/controller/jobframework/reconciler.go, dropFinalizers), and the garbage collector
+    takes the name away. Nobody but an administrator could delete it, and `destroy` would not begin.
+    """
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": cel.in_training(KINDS | SETS | _TRAINER, "DELETE"),
+        "matchConditions": [no_controller(cluster)],
+        "validations": cel.validations(
+            [
+                (
+                    "dyn(request).?options.?propagationPolicy.orValue('') != 'Orphan'"
+                    " && !dyn(request).?options.?orphanDependents.orValue(false)",
+                    "a job that is deleted without what it made leaves its Workload, which holds "
+                    "its quota for ever: leave out --cascade=orphan",
+                )
+            ]
+        ),
     }
 
 

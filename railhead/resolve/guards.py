@@ -198,8 +198,8 @@ def train_job_policy(cluster: Cluster, runtimes: Sequence[ResolvedRuntime]) -> d
         "switched": f"variables.env.filter(e, {settings.off('e')}).map(e, e.name)",
         "leaves": patched(cluster, leaves("p")),
         **_LAUNCHER_VARIABLES,
-        # Empty resources leave the runtime's alone.
-        "replaced": "size(variables.limits) > 0 || size(variables.requests) > 0",
+        # Empty ones, too (Trainer v2.1.0, pkg/runtime/framework/plugins/jobset/builder.go).
+        "replaced": "has(variables.resources.limits) || has(variables.resources.requests)",
     }
     return {
         "failurePolicy": "Fail",

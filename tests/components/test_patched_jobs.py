@@ -22,7 +22,7 @@ from tests.engine.controlplane import ControlPlane
 pytestmark = pytest.mark.controlplane
 
 NEWER = "newest-read"
-NAMES = ("railhead-train-job", "railhead-train-job-pods")
+NAMES = ("railhead-train-job", "railhead-train-job-pods", "railhead-train-job-author")
 
 
 def patched(metadata: dict[str, Any], spec: dict[str, Any], **trainer: Any) -> dict[str, Any]:
@@ -52,6 +52,7 @@ def server(judging_plane: ControlPlane) -> Iterator[Server]:
                 server.guard(name, guard)
         server.eventually_refuses(patched({}, {}, env=env(NCCL_NET="Socket")))
         server.eventually_refuses(patched({"annotations": {NETWORKS: "[]"}}, {}))
+        server.policies_settled()
         yield server
 
 
@@ -80,6 +81,13 @@ NONE = {"labels": {"railhead.dev/fabric": "none"}}
             "a privileged container has the whole node",
         ),
         (patched({}, {}, env=env(NCCL_NET="Socket")), "spec.runtimePatches[] at template.spec"),
+        (patched({}, {"tolerations": [{"operator": "Exists"}]}), "a toleration reaches nodes"),
+        (patched({}, {"serviceAccountName": "builder"}), "jobs run as the namespace's account"),
+        (
+            patched({"annotations": {"v1.multus-cni.io/default-network": "kube-system/host"}}, {}),
+            "takes the pods off the cluster's network",
+        ),
+        (patched({"labels": {"kueue.x-k8s.io/podset": "node"}}, {}), "Kueue alone says"),
     ],
 )
 def test_a_patch_off_the_network_is_refused(
