@@ -100,7 +100,7 @@ def _lock(backend: Path, stack: str = NAME, **content: Any) -> Path:
 def test_owner_whose_number_another_process_has_is_gone(
     backend: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """After a reboot numbers are given again: this test's process is younger than the lock."""
+    # After a reboot numbers are given again: this process is younger than the lock.
     lock = _lock(backend, pid=os.getpid(), timestamp="2020-01-01T00:00:00.123456789+02:00")
     code, (row, *_) = _findings(capsys, "--mend")
     assert code == ExitCode.OK
