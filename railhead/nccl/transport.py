@@ -198,11 +198,20 @@ class Judge:
         for name, at in facts.networks.first.items():
             if net_kind(name) or " " not in name:
                 names.setdefault(name, at)
-        # TCP's devices are looked for only where no other network has any (src/plugin/net.cc).
-        listed = facts.seen("device-list").first
-        if {net_kind(name) for name in listed} == {"socket"}:
-            names.update(listed)
+        names.update(self._sockets())
         return names
+
+    def _sockets(self) -> dict[str, Evidence]:
+        """Return TCP's devices, which are looked for only where no other network has any.
+
+        So it is since NCCL 2.5 (src/init.cc, later src/plugin/net.cc); one before, which prints no
+        ``Bootstrap`` and ``Ring`` for ``Channel``, looked for them to bootstrap with.
+        """
+        old = any("Ring " in at.text for at in self.facts.channels.first.values())
+        if old and not self.hits.any("nccl.bootstrap"):
+            return {}
+        listed = self.facts.seen("device-list").first
+        return {name: at for name, at in listed.items() if net_kind(name) == "socket"}
 
     def _contradiction(self, names: Mapping[str, Evidence]) -> Claim | None:
         """Claim nothing where the names are of several kinds of network."""
@@ -318,7 +327,7 @@ class Judge:
 
     def _of_names(self, names: SeenValues, why: str, grade: str) -> Claim:
         known = {name: at for name, at in names.first.items() if net_kind(name)}
-        if (doubt := self._contradiction(known)) is not None:
+        if known and (doubt := self._contradiction(known | self._sockets())) is not None:
             return doubt
         for name, at in known.items():
             claim = self._named(net_kind(name) or "", (at,), why)

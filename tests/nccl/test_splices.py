@@ -8,6 +8,7 @@ A log of the part that is kept aside is counted and never named.
 from __future__ import annotations
 
 import io
+import itertools
 import random
 from collections.abc import Sequence
 from functools import cache, partial
@@ -18,7 +19,7 @@ import pytest
 from railhead.nccl import read
 from railhead.nccl.reading import Reading
 from railhead.nccl.sources import Source
-from railhead.nccl.transport import net_kind
+from railhead.nccl.transport import RDMA, net_kind
 
 HERE = Path(__file__).resolve().parent
 PARTS = ("tune", "held_out")
@@ -141,3 +142,42 @@ def test_spliced_line_makes_no_held_out_verdict_better() -> None:
 @pytest.mark.parametrize("part", PARTS)
 def test_no_line_makes_any_verdict_better(part: str) -> None:
     assert len(better(every(part))) == 0
+
+
+OVER_TCP = (b"NET/Socket : Using", b"Using network Socket", b"via NET/Socket")
+
+
+def joined(part: str) -> list[tuple[bytes, bytes]]:
+    """Return each log of a run over TCP beside each log of one over RDMA that went well.
+
+    Of those over TCP each names it in a line of NCCL's own, and not in an error alone.
+    """
+    slow = [
+        data
+        for _, data, before in logs(part)
+        if before.verdict == "tcp-fallback" and any(line in data for line in OVER_TCP)
+    ]
+    well = [
+        data
+        for _, data, before in logs(part)
+        if before.verdict in ("ok", "wired")
+        and before.transport in RDMA
+        # Older ones list TCP's devices as well, which they bootstrap with.
+        and b" Ring " not in data
+    ]
+    return list(itertools.product(slow, well))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", PARTS)
+def test_run_over_tcp_is_not_hidden_by_another(part: str) -> None:
+    """Of two runs in one log, in either order, one over TCP is no success over RDMA."""
+    pairs = joined(part)
+    assert len(pairs) > 60
+    hidden = [
+        order
+        for pair in random.Random(3).sample(pairs, 60)
+        for order in (pair, pair[::-1])
+        if reading_of(b"\n".join(order)).verdict in ("ok", "wired")
+    ]
+    assert len(hidden) == 0
