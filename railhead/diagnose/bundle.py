@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from railhead.base.errors import InputError, RefusedError
 from railhead.base.version import __version__
@@ -57,25 +57,25 @@ def default_name(subject: str) -> str:
     return f"railhead-diagnose-{subject}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}{SUFFIX}"
 
 
-class _Unpacked:
+class _Unpacked(gzip.GzipFile):
     """The bytes of a gzipped file, which end with an error where they are too many to be held."""
 
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-        self._left = LARGEST
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "rb")
+        self._most = LARGEST
 
-    def read(self, size: int, /) -> bytes:
+    def read(self, size: int | None = -1) -> bytes:
         """Return at most ``size`` bytes."""
-        data = self._stream.read(size)
-        self._left -= len(data)
-        if self._left < 0:
+        data = super().read(size)
+        self._most -= len(data)
+        if self._most < 0:
             raise tarfile.ReadError(f"more than {LARGEST >> 20} MiB unpacked; name its logs alone")
         return data
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tarfile.TarFile]:
-    with gzip.open(path) as packed, tarfile.open(fileobj=_Unpacked(packed), mode="r|") as tar:
+    with _Unpacked(path) as packed, tarfile.open(fileobj=packed, mode="r|") as tar:
         yield tar
 
 

@@ -250,7 +250,7 @@ def orphans_policy(cluster: Cluster) -> dict[str, Any]:
     """
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": cel.in_training(KINDS | SETS | _TRAINER, "DELETE"),
+        "matchConstraints": cel.in_training({**KINDS, **SETS, **_TRAINER}, "DELETE"),
         "matchConditions": [no_controller(cluster)],
         "validations": cel.validations(
             [

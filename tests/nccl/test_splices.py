@@ -171,7 +171,7 @@ def joined(part: str) -> list[tuple[bytes, bytes]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", PARTS)
 def test_run_over_tcp_is_not_hidden_by_another(part: str) -> None:
-    """Of two runs in one log, in either order, one over TCP is no success over RDMA."""
+    """Two runs in one log, in either order, are no success over RDMA if one was over TCP."""
     pairs = joined(part)
     assert len(pairs) > 60
     hidden = [
