@@ -14,8 +14,9 @@ from pulumi.runtime.proto.resource_pb2 import ResourceInvokeRequest
 from pulumi.runtime.rpc import UNKNOWN
 
 from railhead.lab import stack_plans
+from railhead.lab.engine.provider import properties
 from railhead.lab.planning import Plan
-from railhead.lab.recorders import offline
+from railhead.lab.recorders import answers, offline
 from railhead.review.added import ADDED as BY_ADDED
 from railhead.review.compare import Manner, Planned, compare, resources
 from railhead.review.judge import judged
@@ -1341,7 +1342,7 @@ def test_daemon_takes_what_its_limits_say() -> None:
 
 
 def test_data_source_that_no_recorder_knows_is_not_known_yet() -> None:
-    monitor = offline.Monitor("dev", "p", offline._recorders(), io.BytesIO())
+    monitor = offline.Monitor("dev", "p", (properties, answers), io.BytesIO())
     assert monitor.Invoke(ResourceInvokeRequest(tok="aws:eks/getNodeGroup:getNodeGroup")).unknown
     assert not monitor.Invoke(
         ResourceInvokeRequest(tok="aws:index/getPartition:getPartition")
