@@ -239,6 +239,18 @@ _ROWS = (
             "namespace pod container resource",
             "what a container asks for",
         ),
+        (
+            "kube_pod_init_container_resource_requests",
+            "gauge",
+            "namespace pod container resource",
+            "what an init container asks for",
+        ),
+        (
+            "kube_pod_init_container_status_running",
+            "gauge",
+            "namespace pod container",
+            "1 while it runs: in a running pod, a sidecar",
+        ),
         ("kube_pod_status_phase", "gauge", "namespace pod phase", "1 for the pod's phase"),
         ("kube_pod_deletion_timestamp", "gauge", "namespace pod", "when its grace ends or ended"),
         (

@@ -69,6 +69,16 @@ def _running(pods: int, phase: str = "Running", *, gpus: int = 8) -> dict[str, s
     return results
 
 
+def _init(runs: str) -> dict[str, str]:
+    """Return an init container with four GPUs of the first pod of :func:`_running`."""
+    its = 'namespace="training", pod="p0", container="init"'
+    asked = f'{{{its}, resource="nvidia_com_gpu"}}'
+    return {
+        f"kube_pod_init_container_resource_requests{asked}": "4x60",
+        f"kube_pod_init_container_status_running{{{its}}}": runs,
+    }
+
+
 def _charged(job: str, gpus: int, **values: str) -> dict[str, str]:
     """Return a Workload that holds quota for GPUs; ``values`` are more of its conditions."""
     labels = f'namespace="training", workload="{job}-w", job="{job}", podset="node"'
@@ -308,6 +318,15 @@ CASES: tuple[Case, ...] = (
         "1 GPUs in training are in use, and no queue is charged",
         namespace="training",
     ),
+    # A sidecar holds its GPUs while it runs, an init container that has ended none.
+    fires(
+        "RailheadGpusUncharged",
+        11,
+        _running(1) | _charged("j", 8) | _init("1x60"),
+        "4 GPUs in training are in use, and no queue is charged",
+        namespace="training",
+    ),
+    quiet("RailheadGpusUncharged", 60, _running(1) | _charged("j", 8) | _init("0x60")),
     quiet("RailheadGpusUncharged", 9, _running(1)),
     quiet("RailheadGpusUncharged", 60, _running(2) | _charged("j", 8) | _charged("k", 8)),
     quiet("RailheadGpusUncharged", 60, _running(2, "Succeeded")),
