@@ -49,23 +49,26 @@ _SIZES = re.compile(
     r"|master[_-](addr|port))\b"
 )
 # One program or launcher in a shell's text; of several nobody knows which trains.
-_PYTHON = re.compile(r"(?<![\w./-])python[0-9.]*(?: -[A-Za-z]+)*(?= (?:-m |\S+\.py\b))")
-_ACCELERATE = re.compile(r"(?<![\w.-])accelerate[ -]launch(?=\s)")
+_PYTHON = re.compile(
+    r"(?<![\w./-])python[0-9.]*(?: -[A-Za-z]+)*(?= (?:-m (?!(?:pip|venv)\b)|\S+\.py\b))"
+)
+_ACCELERATE = re.compile(r"(?<![\w.-])accelerate(?:[ -]|\.commands\.)launch(?=\s)")
+# Others that start processes, and of which no text is made.
+_STARTS = re.compile(r"(?<![\w.-])(?:deepspeed|torchrun|torch\.distributed\.\w+)(?=\s)")
 #: What `accelerate launch` takes and a shell reads from the pod's variables.
 _IN_SHELL = (
     " --num_machines $PET_NNODES --num_processes $RAILHEAD_WORLD_SIZE --machine_rank $PET_NODE_RANK"
     " --main_process_ip $PET_MASTER_ADDR --main_process_port $PET_MASTER_PORT"
     " --deepspeed_multinode_launcher standard --tee 1"
 )
-#: Its arguments that the job has fields for, or that differ from node to node.
+#: Its arguments that the job has fields for, or that differ from node to node; also with hyphens
+#: (accelerate 1.15.0, src/accelerate/commands/utils.py, CustomArgumentParser).
 _ITS_OWN = re.compile(
-    r"--(num_machines|num_processes|machine_rank|main_process_(ip|port)"
-    r"|deepspeed_multinode_launcher)\b"
+    r"--(num[_-](machines|processes)|machine[_-]rank|main[_-]process[_-](ip|port)"
+    r"|deepspeed[_-]multinode[_-]launcher)\b"
 )
 #: Arguments of `accelerate launch` by which it starts processes itself, or a file that may say so.
-_KINDS = frozenset(
-    ("--multi_gpu", "--use_deepspeed", "--use_fsdp", "--use_megatron_lm", "--tpu", "--cpu")
-)
+_KINDS = frozenset("multi_gpu use_deepspeed use_fsdp use_megatron_lm tpu cpu config_file".split())
 
 
 def _accelerate(before: str, word: str) -> bool:
@@ -88,6 +91,8 @@ def _without(options: Sequence[str], names: re.Pattern[str]) -> tuple[str, ...]:
 
 def _in_shell(words: Sequence[str]) -> tuple[str, ...]:
     """Return a shell's words with the rendezvous for accelerate, or torchrun for Python."""
+    if any(map(_STARTS.search, words)):
+        return ()
     for at, word in enumerate(words):
         launchers, programs = [*_ACCELERATE.finditer(word)], [*_PYTHON.finditer(word)]
         if len(launchers) == 1:
@@ -109,8 +114,8 @@ def _machines(words: Sequence[str], gang: Gang) -> tuple[str, ...]:
     shown = ("--tee", "1")
     if gang.nodes == 1:
         return ("--num_machines", "1", "--num_processes", str(gang.world_size), *shown)
-    file = any(word.partition("=")[0] == "--config_file" for word in words)
-    alone = gang.processes == 1 and not file and not _KINDS & set(words)
+    options = {w.partition("=")[0][2:].replace("-", "_") for w in words if w.startswith("--")}
+    alone = gang.processes == 1 and not _KINDS & options
     return (
         *(("--multi_gpu",) if alone else ()),
         *("--num_machines", str(gang.nodes), "--num_processes", str(gang.world_size)),
@@ -244,13 +249,14 @@ class Torch(Framework):
         """
         for place, word in enumerate(words):
             if word.rpartition("/")[2] == "accelerate-launch":
-                launch = (word.replace("-launch", ""), "launch")
+                launch = (word.removesuffix("-launch"), "launch")
                 return (*words[:place], *launch, *words[place + 1 :])
         if words[0].rpartition("/")[2] in SHELLS:
             return _in_shell(words)
         if any(word.rpartition("/")[2] == "deepspeed" for word in words):
             # Its word for torchrun's -m (deepspeed 0.19.8, deepspeed/launcher/runner.py).
-            words = ["-m" if word == "--module" else word for word in words]
+            end = next((n for n, word in enumerate(words) if word.endswith(".py")), len(words))
+            words = [*("-m" if w == "--module" else w for w in words[:end]), *words[end:]]
         starters = [n for n, word in enumerate(words) if _STARTERS.fullmatch(word)]
         first = starters[0] if starters else len(words)
         # uv takes a module, too.

@@ -164,6 +164,7 @@ def test_commands_with_torchrun_are_taken_as_they_are(words: tuple[str, ...]) ->
         ("uv run -m mine --x", "uv run torchrun -m mine --x"),
         ("deepspeed --no_ssh train.py --deepspeed z.json", "torchrun train.py --deepspeed z.json"),
         ("deepspeed --num_gpus 8 --module mine.train --x", "torchrun -m mine.train --x"),
+        ("deepspeed train.py --module x", "torchrun train.py --module x"),
         ("python -m torch.distributed.run --standalone train.py", "torchrun train.py"),
         (
             "torchrun --nnodes=2 --node_rank=0 --master_addr localhost --master_port 1 train.py -x",
@@ -188,6 +189,14 @@ def test_refusal_names_a_command_that_does_the_same(words: str, instead: str) ->
     ("text", "instead"),
     [
         ("cd /w && python -u train.py --a 1", "cd /w && torchrun train.py --a 1"),
+        ("python -m pip install x && python t.py", "python -m pip install x && torchrun t.py"),
+        (
+            "python -m accelerate.commands.launch t.py",
+            "python -m accelerate.commands.launch --num_machines $PET_NNODES --num_processes "
+            "$RAILHEAD_WORLD_SIZE --machine_rank $PET_NODE_RANK --main_process_ip "
+            "$PET_MASTER_ADDR --main_process_port $PET_MASTER_PORT "
+            "--deepspeed_multinode_launcher standard --tee 1 t.py",
+        ),
         (
             "accelerate launch --config_file f.yaml train.py",
             "accelerate launch --num_machines $PET_NNODES --num_processes $RAILHEAD_WORLD_SIZE "
@@ -205,9 +214,12 @@ def test_refused_shell_gets_a_text_that_does_the_same(text: str, instead: str) -
     assert planned("bash", "-c", instead).command == ("bash", "-c", instead)
 
 
-def test_shell_of_two_programs_gets_no_made_up_text() -> None:
+@pytest.mark.parametrize(
+    "then", ["python train.py", "deepspeed train.py", "torchrun --standalone train.py"]
+)
+def test_shell_of_two_programs_gets_no_made_up_text(then: str) -> None:
     with pytest.raises(InputError) as refused:
-        planned("bash", "-c", "python prepare.py && python train.py")
+        planned("bash", "-c", f"python prepare.py && {then}")
     assert refused.value.remedy.startswith("begin it with torchrun")
     assert "PET_MASTER_ADDR" in refused.value.remedy
 
@@ -252,6 +264,14 @@ def test_accelerates_addresses_give_way_to_the_jobs() -> None:
     assert "write `accelerate launch --config_file f.yaml train.py`" in refused.value.remedy
     alone = planned("accelerate", "launch", "--num_processes", "2", "train.py", nodes=1)
     assert alone.command[-3:] == ("--num_processes", "2", "train.py")
+
+
+def test_accelerates_hyphens_are_read_too() -> None:
+    own = "--num-machines 1 --machine-rank=0 --main-process-ip 10.0.0.1 --mixed-precision bf16"
+    made = planned("accelerate", "launch", *own.split(), "train.py").command
+    assert made[-4:] == ("1", "--mixed-precision", "bf16", "train.py")
+    one = planned("accelerate", "launch", "--config-file", "f.yaml", "train.py", processes=1)
+    assert "--multi_gpu" not in one.command
 
 
 def test_accelerate_makes_a_world_of_one_process_a_node() -> None:
