@@ -32,7 +32,8 @@ _MPIRUN = ("mpirun", "mpiexec", "orterun")
 _STARTERS = (*_MPIRUN, "horovodrun")
 # One where a command begins in a shell's text, and what stands before it.
 _IN_SHELL = re.compile(
-    r"((?:^|[;&|(\n]|\b(?:do|else|env|exec|nohup|then|time)\s)\s*(?:\w+=\S*\s+)*)"
+    r"((?:^|[;&|()`\n]|[{!]\s|\b(?:do|elif|else|exec|if|nohup|then|until|while)\s"
+    rf"|\b(?:{'|'.join(sorted(WRAPPERS))})\s(?:[^;&|()\n]*?\s)?)\s*(?:\w+=\S*\s+)*)"
     r"((?:[\w.+${}-]*/)*(?:mpirun|mpiexec|orterun|horovodrun))(?=\s)"
 )
 
@@ -159,7 +160,9 @@ class Mpi(Framework):
 
 
 def _shell(words: Sequence[str]) -> bool:
-    return words[0].rpartition("/")[2] in SHELLS
+    """Return whether a shell reads the command, also below a profiler and its like."""
+    first, *rest = (word.rpartition("/")[2] for word in words)
+    return first in SHELLS or (first in WRAPPERS and not {*SHELLS}.isdisjoint(rest))
 
 
 def _passing(names: Iterable[str], given: Iterable[str]) -> list[str]:
