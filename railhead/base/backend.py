@@ -224,7 +224,10 @@ def _half_written(folder: Path, stack: str) -> Iterator[Fault]:
 def _way_back(file: Path, folder: Path) -> str:
     """Return the way back to the newest whole state before ``file``."""
     name = file.name.partition(".json")[0]
-    dated = folder.glob(f"backups/**/{name}.[0-9]*{file.name.removeprefix(name)}")
+    # By project and stack (pulumi v3.260, pkg/backend/diy/store.go, BackupDir): another project's
+    # stack may have the same name.
+    copies = folder / "backups" / file.parent.relative_to(folder / "stacks") / name
+    dated = copies.glob(f"{name}.[0-9]*{file.name.removeprefix(name)}")
     whole = [c for c in (*dated, *file.parent.glob(f"{file.name}.bak")) if _is_whole(c)]
     if not whole:
         return (

@@ -168,6 +168,10 @@ def test_state_that_is_not_whole_has_a_way_back(
         folder.mkdir(parents=True)
     torn = states / f"{NAME}.json.gz"
     torn.write_bytes(gzip.compress(b'{"version": 3}')[:-9])
+    # Of another project's stack.
+    other = backend / ".pulumi" / "backups" / "q" / NAME
+    other.mkdir(parents=True)
+    (other / f"{NAME}.1800000000000000000.json.gz").write_bytes(gzip.compress(b"{}"))
     code, (row,) = _findings(capsys)
     assert code == ExitCode.REFUSED
     assert "no whole copy of it is here" in row["remedy"]
