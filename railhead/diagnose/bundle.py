@@ -40,7 +40,8 @@ LARGEST = 2 << 30
 TEXT = """\
 Evidence collected by `railhead diagnose --collect`, Railhead {version}, {when}.
 
-logs/*.log     what the job's containers wrote: the first {head} MiB and the last {tail} MiB of each
+logs/*.log     what the job's containers wrote: the first {head} MiB and the last {tail} MiB of each,
+               {most} MiB of all together at most
 objects.json   pods, nodes, events, network policies, workloads, counters
 findings.json  what Railhead made of it
 
@@ -69,7 +70,10 @@ class _Unpacked(gzip.GzipFile):
         data = super().read(size)
         self._most -= len(data)
         if self._most < 0:
-            raise tarfile.ReadError(f"more than {LARGEST >> 20} MiB unpacked; name its logs alone")
+            raise InputError(
+                f"{self.name}: more than {LARGEST >> 20} MiB unpacked",
+                remedy="unpack it, and name the logs that are to be read",
+            )
         return data
 
 
@@ -165,6 +169,8 @@ def write(
         raise InputError(
             f"{path}: cannot be written: {error.strerror}", remedy="name another with --output"
         ) from None
+    # A reader takes no more than it can hold.
+    most = LARGEST - LARGEST_MEMBER
     unreadable = "; ".join(objects.unreadable) if objects and objects.unreadable else "nothing"
     with os.fdopen(descriptor, "wb") as file, tarfile.open(fileobj=file, mode="w:gz") as tar:
         about = TEXT.format(
@@ -172,6 +178,7 @@ def write(
             when=time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime()),
             head=HEAD_BYTES >> 20,
             tail=TAIL_BYTES >> 20,
+            most=most >> 20,
             unreadable=redact.text(unreadable),
         )
         _add(tar, ABOUT, about.encode())
@@ -179,7 +186,11 @@ def write(
             _add(tar, OBJECTS, _pretty(redact.manifest(objects.to_json())))
         for number, source in enumerate(sources):
             name = f"{LOGS}{number:04d}-{_safe(source.name)}.log"
-            _add(tar, name, b"".join(_shortened(source)))
+            data = b"".join(_shortened(source))
+            if len(data) > most:
+                data = b"[railhead: %d bytes left out]\n" % len(data)
+            most -= len(data)
+            _add(tar, name, data)
         held = [redact.manifest(finding.to_json()) for finding in findings]
         _add(tar, FINDINGS, _pretty(held))
         return [member.name for member in tar.getmembers()]

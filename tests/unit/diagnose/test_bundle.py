@@ -206,6 +206,19 @@ def test_bundle_that_is_too_large_unpacked_is_refused(
         bundle.read(path)
 
 
+def test_logs_that_no_reader_would_hold_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job of many nodes has more logs than a bundle may have."""
+    monkeypatch.setattr(bundle, "LARGEST", 1 << 19)
+    monkeypatch.setattr(bundle, "LARGEST_MEMBER", 1 << 18)
+    path = tmp_path / "b.tar.gz"
+    logs = [source(name, b"\n" * (200 << 10)) for name in "ab"]
+    bundle.write(path, sources=logs, objects=None, findings=())
+    kept = [log.open().read(1 << 20) for log in bundle.read(path)[0]]
+    assert kept == [b"\n" * (200 << 10), b"[railhead: 204800 bytes left out]\n"]
+
+
 def test_other_archives_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "b.tar.gz"
     bundle.write(path, sources=[source("x", b"a\n" * 9000)], objects=None, findings=())
