@@ -142,17 +142,20 @@ def _purchases(change: Change, *, code: bool) -> Iterator[Judged]:
         yield Judged("refuse" if machine and machine.gpus else "ask", "capacity", text, "who pays")
 
 
-# Type -> when it acts, and to how many machines: paths of inputs.
-_CLOCKS: Mapping[str, tuple[str, str]] = {
-    "aws:autoscaling/schedule:Schedule": ("recurrence", "desiredCapacity"),
+# Type -> when it acts, to how many machines (paths of inputs), and how many where none is said.
+_CLOCKS: Mapping[str, tuple[str, str, int | None]] = {
+    # hashicorp/terraform-provider-aws, internal/service/autoscaling/schedule.go: -1 is not sent.
+    "aws:autoscaling/schedule:Schedule": ("recurrence", "desiredCapacity", 0),
     "aws:appautoscaling/scheduledAction:ScheduledAction": (
         "schedule",
         "scalableTargetAction.maxCapacity",
+        None,
     ),
-    "aws:scheduler/schedule:Schedule": ("scheduleExpression", ""),
+    "aws:scheduler/schedule:Schedule": ("scheduleExpression", "", None),
     "gcp:compute/resourcePolicy:ResourcePolicy": (
         "instanceSchedulePolicy.vmStopSchedule.schedule",
         "",
+        None,
     ),
 }
 
@@ -163,9 +166,9 @@ def _clocks(change: Change) -> Iterator[Judged]:
     values = dict(flat(change.now))
     if row is None or not (when := values.get(row[0])):
         return
-    count = values.get(row[1])
+    count = values.get(row[1], row[2])
     number = f"{count:g}" if isinstance(count, int | float) else short(count)
-    does = "acts" if count is None else f"sets its group to {number} machines"
+    does = "acts" if count in (None, -1) else f"sets its group to {number} machines"
     text = f"{does} by itself ({short(when)}): jobs on machines that it stops end then, and what "
     text += "is reserved is paid for all the same"
     yield Judged("refuse" if count == 0 else "ask", "jobs", text, "jobs that run at that hour")

@@ -1331,6 +1331,12 @@ def test_machines_that_stop_by_the_clock_are_told() -> None:
     assert text.startswith("refuse jobs: sets its group to 0 machines by itself (0 23 * * 1-5)")
     (text,) = said([], [planned(schedule, night | {"desiredCapacity": 16})])
     assert text.startswith("ask jobs: sets its group to 16 machines")
+    # The provider sends 0 for a number that is absent, and nothing for -1.
+    (text,) = said([], [planned(schedule, {"recurrence": "0 23 * * *", "maxSize": 0})])
+    assert text.startswith("refuse jobs: sets its group to 0 machines")
+    unsaid = {"recurrence": "9 * * * *", "maxSize": -1, "desiredCapacity": -1}
+    (text,) = said([], [planned(schedule, unsaid)])
+    assert text.startswith("ask jobs: acts by itself")
     assert not said([], [planned("aws:autoscaling/policy:Policy", night)])
 
 
