@@ -1,7 +1,7 @@
 """Packs the program that proves a job's fabric in its own pods, before the job's command.
 
 Pods have the job's image, which has no Railhead. So the module that judges NCCL's log of each
-process travels with the job, the same by which `railhead accept` judges.
+process travels with the job; `railhead accept` judges by it too, and then by all logs together.
 """
 
 from __future__ import annotations
