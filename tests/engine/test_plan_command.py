@@ -217,6 +217,11 @@ for inside, after in ((one, two), (two, one)):
         ),
         ("1 / 0\n", ExitCode.MISSING_PREREQUISITE, "ZeroDivisionError: division by zero"),
         (
+            "import pulumi_aws as aws\naws.eks.get_node_group('a', 'b')\n",
+            ExitCode.MISSING_PREREQUISITE,
+            "aws:eks/getNodeGroup:getNodeGroup: no recorder knows its answer",
+        ),
+        (
             _CIRCLE,
             ExitCode.MISSING_PREREQUISITE,
             "circular dependency involving a resource of type",

@@ -78,6 +78,7 @@ class Monitor:
         self.asked: list[Any] = []
         self.unknown: set[str] = set()
         self.unanswered = ""
+        self.unread = ""
 
     def RegisterResource(self, request: Any) -> Any:
         from pulumi.runtime.proto import resource_pb2
@@ -120,7 +121,9 @@ class Monitor:
         try:
             result = self.answers.answer(request.tok, arguments)
         except KeyError:
-            # What a cloud alone knows, as a data source's that waits for what is not made yet.
+            # What a cloud alone knows, as a data source's that waits for what is not made yet. The
+            # SDK has no such value for a plain call, and ends (pulumi/_types.py, get).
+            self.unread = f"{request.tok}: no recorder knows its answer; ask by its _output form"
             return resource_pb2.ResourceInvokeResponse(unknown=True)
         response: Any = resource_pb2.ResourceInvokeResponse()
         getattr(response, "return").CopyFrom(self.properties.encode(result, secrets=True))
@@ -325,7 +328,7 @@ def planned(stack: Mapping[str, Any]) -> dict[str, Any]:
         pulumi.runtime.set_all_config({})
         settings.reset_options()
     if monitor.unanswered or raised:
-        return {"unanswered": monitor.unanswered or raised}
+        return {"unanswered": monitor.unanswered or f"{raised}{monitor.unread}"}
     if failed or log.errors:
         return {"failed": failed or "\n".join(log.errors)}
     return {"states": monitor.states, "requests": monitor.for_pack()}
