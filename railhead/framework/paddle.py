@@ -85,7 +85,7 @@ FRAMEWORK = Paddle(
     # (PaddlePaddle/docs, docs/api/paddle/distributed/get_world_size_cn.rst).
     launches=r"(^|[\s/;&|\"'(])(start_paddle\.py|paddle\.distributed\.launch|fleetrun)($|[\s;&|\"')])",
     # From a shell's text, where no node would serve its master's name.
-    same=r"(-m paddle\.distributed\.launch\b|\bfleetrun\b)",
+    same=r"(?:^|[\s/;&|\"'(])(-m paddle\.distributed\.launch|fleetrun)(?=\s)",
     kinds=("paddlejob",),
     controller={"paddlejob": ("PADDLE_MASTER", "PADDLE_NNODES", "PADDLE_JOB_ID")},
     source="Paddle 3.3.1, python/paddle/distributed/launch/context/args_envs.py",

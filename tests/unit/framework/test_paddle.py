@@ -82,6 +82,12 @@ def test_nodes_that_would_not_meet_are_refused(words: str, says: str) -> None:
     assert list(own.command) == yaml.safe_load(words)
 
 
+def test_file_of_a_launchers_name_is_no_launcher() -> None:
+    text = "name: run\nnodes: 2\nframework: paddle\ncommand: [train.py, -c, fleetrun.yaml]\n"
+    made = make_plan(parse_job(text, where="job"), (), contract("raw"))
+    assert made.command[-3:] == ("train.py", "-c", "fleetrun.yaml")
+
+
 def test_a_name_that_is_not_known_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     answers: list[str | OSError] = [OSError("not yet"), OSError("not yet"), "10.0.0.7"]
 
