@@ -46,9 +46,12 @@ _SLICES = (
 )
 _TRAINER = {"trainer.kubeflow.org": ("trainjobs",)}
 # Kueue chooses a flavor, and with it the nodes, by what pods ask for (v0.16.2, pkg/scheduler/
-# flavorassigner, assignFlavors).
+# flavorassigner, assignFlavors): by init containers and by the pod as a whole, too, but not by the
+# limits of the whole (pkg/workload/resources.go, UseLimitsAsMissingRequestsInPod).
 _ASKS = (
-    "p.?spec.?containers.orValue([]).exists(c, size(c.?resources.?requests.orValue({})) > 0"
+    "size(p.?spec.?resources.?requests.orValue({})) > 0"
+    " || (dyn(p.?spec.?containers.orValue([])) + dyn(p.?spec.?initContainers.orValue([])))"
+    ".exists(c, size(c.?resources.?requests.orValue({})) > 0"
     " || size(c.?resources.?limits.orValue({})) > 0)",
     "the pods ask for nothing, so that no queue is charged and they run on any node, of no pool "
     "too: set resources.requests, cpu and memory at least",
@@ -248,6 +251,7 @@ def orphans_policy(cluster: Cluster) -> dict[str, Any]:
     (v0.16.2, pkg/controller/jobframework/reconciler.go, dropFinalizers), and the garbage collector
     takes the name away. Nobody but an administrator could delete it, and `destroy` would not begin.
     """
+    options = "dyn(request).?options"
     return {
         "failurePolicy": "Fail",
         "matchConstraints": cel.in_training({**KINDS, **SETS, **_TRAINER}, "DELETE"),
@@ -255,11 +259,20 @@ def orphans_policy(cluster: Cluster) -> dict[str, Any]:
         "validations": cel.validations(
             [
                 (
-                    "dyn(request).?options.?propagationPolicy.orValue('') != 'Orphan'"
-                    " && !dyn(request).?options.?orphanDependents.orValue(false)",
+                    f"{options}.?propagationPolicy.orValue('') != 'Orphan'"
+                    f" && !{options}.?orphanDependents.orValue(false)",
                     "a job that is deleted without what it made leaves its Workload, which holds "
                     "its quota for ever: leave out --cascade=orphan",
-                )
+                ),
+                (
+                    # Kubernetes v1.35.8, pkg/registry/batch/job/strategy.go,
+                    # DefaultGarbageCollectionPolicy; of other kinds the default deletes all.
+                    "request.kind.group != 'batch'"
+                    f" || {options}.?propagationPolicy.hasValue()"
+                    f" || {options}.?orphanDependents.hasValue()",
+                    "a Job that is deleted without a word of what it made leaves that, as with "
+                    "--cascade=orphan: set propagationPolicy to Background in the request",
+                ),
             ]
         ),
     }
