@@ -32,9 +32,15 @@ _SUFFIXES = {"rke2": "+rke2", "k3s": "+k3s", "k0s": "+k0s"}
 _MICROK8S = "microk8s.io/cluster"
 # Those that give a pod its devices by CDI; OKE's nodes run CRI-O.
 _RUNTIMES = ("containerd://", "cri-o://")
-# The oldest of each that read CDI 0.7 (NVIDIA/cloud-native-docs 52dcb7b, container-toolkit/
-# release-notes.md, 1.19.1; gpu-operator v26.7.0 has CDI on, and toolkit 1.20.0).
-_CDI = {"containerd": (1, 7, 16), "cri-o": (1, 30, 0)}
+# The oldest of each that takes devices by CDI from kubelet (kubernetes #126435; gpu-operator
+# v26.7.0 has CDI on).
+_CDI = {"containerd": (1, 7, 2), "cri-o": (1, 30, 0)}
+# The oldest that reads CDI 0.7 (NVIDIA/cloud-native-docs 52dcb7b, container-toolkit/
+# release-notes.md, 1.19.1), in which only a GPU with a device of a group's is described, as
+# nvidia_drm makes them (nvidia-container-toolkit d34b304, pkg/nvcdi/spec/set-minimum-version.go and
+# internal/edits/device.go: getAdditionalGIDs). The operator's driver does not load that module
+# (gpu-driver-container 06a208c, ubuntu24.04/nvidia-driver).
+_CDI_OF_GROUPS = {"containerd": (1, 7, 16)}
 _VERSION = re.compile(r"(containerd|cri-o)://v?(\d+)\.(\d+)\.(\d+)")
 # What modes need, and the stack's own plugins may bring; of others the platform's bring devices.
 _BROUGHT = ("multus", "operator", "nic-claims")
@@ -234,11 +240,18 @@ def runtime(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
     for version, having in sorted(_grouped(_members(client, cluster), _runtime).items()):
         if not version.startswith(_RUNTIMES):
             yield failed(f"{_named(having)}: the runtime is {version}, not containerd or CRI-O")
-        elif own is not None and _lacks_cdi(version):
+        elif own is not None and _older(version, _CDI):
             yield failed(
                 f"{_named(having)}: {version} is too old for what the GPU operator's device plugin "
-                "writes of GPUs (CDI 0.7): pods that ask for one would not start",
+                "writes of GPUs (CDI): pods that ask for one would not start",
                 "move the nodes to containerd 1.7.16 or newer, or to CRI-O 1.30 or newer",
+            )
+        elif own is not None and own.driver == "host" and _older(version, _CDI_OF_GROUPS):
+            yield unknown(
+                f"{_named(having)}: {version} reads no CDI 0.7, in which the GPU operator's device "
+                "plugin writes of GPUs where nvidia_drm is loaded: pods that ask for one would not "
+                "start there",
+                "move the nodes to containerd 1.7.16 or newer, or see that none loads nvidia_drm",
             )
         elif host and version.startswith("containerd://1."):
             yield unknown(
@@ -262,9 +275,11 @@ def _runtime(node: Object) -> str:
     return str(node["status"]["nodeInfo"]["containerRuntimeVersion"])
 
 
-def _lacks_cdi(version: str) -> bool:
+def _older(version: str, oldest: Mapping[str, tuple[int, ...]]) -> bool:
     match = _VERSION.match(version)
-    return match is not None and tuple(map(int, match.groups()[1:])) < _CDI[match[1]]
+    if match is None or match[1] not in oldest:
+        return False
+    return tuple(map(int, match.groups()[1:])) < oldest[match[1]]
 
 
 def driver(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
