@@ -170,11 +170,17 @@ Ipam = Annotated[HostLocalIpam | NvIpam, Field(discriminator="kind")]
 
 
 def _is_addresses(entry: str) -> bool:
+    """Return whether an entry of ``no_proxy`` may hold a service's address, as Go reads it.
+
+    It takes an address with a port, too (golang.org/x/net v0.58.0, http/httpproxy, config.init).
+    """
+    text = entry.strip()
+    if text.count(":") == 1:
+        text = text.partition(":")[0]
     try:
-        ipaddress.ip_network(entry.strip(), strict=False)
+        return not ipaddress.ip_network(text, strict=False).is_loopback
     except ValueError:
-        return entry.strip() == "*"
-    return True
+        return text == "*"
 
 
 class OfedConfig(Model):

@@ -417,8 +417,10 @@ def test_a_proxy_spares_the_api_server() -> None:
     for spared, refused in (
         (None, True),
         (".svc,localhost", True),
+        ("localhost,127.0.0.1,.svc,.cluster.local", True),
         ("localhost, 10.96.0.0/12", False),
         ("10.96.0.1", False),
+        ("10.96.0.1:443", False),
         ("*", False),
     ):
         environment = proxied if spared is None else proxied | {"NO_PROXY": spared}
