@@ -44,4 +44,5 @@ def build(cluster: GcpCluster, opts: pulumi.ResourceOptions) -> Infrastructure:
             "network": made.network.network,
             "subnetwork": made.network.subnetwork,
         },
+        of_namespaces=made.bucket_rights,
     )

@@ -73,6 +73,7 @@ class GcpInfrastructure(pulumi.ComponentResource):
         researchers: the right of each group to connect to the control plane; empty unless IAM asks.
         names: the private names of Cloud Storage; empty without any.
         sources: name of a storage class -> its file system.
+        bucket_rights: training namespace -> the rights of its pods in the buckets.
     """
 
     cluster: GkeCluster
@@ -83,6 +84,7 @@ class GcpInfrastructure(pulumi.ComponentResource):
     researchers: Sequence[pulumi.Resource]
     names: Sequence[pulumi.Resource]
     sources: Mapping[str, VolumeSource]
+    bucket_rights: dict[str, list[pulumi.Resource]]
 
     def __init__(
         self, name: str, args: GcpInfrastructureArgs, opts: pulumi.ResourceOptions | None = None
@@ -167,6 +169,7 @@ class GcpInfrastructure(pulumi.ComponentResource):
             self._researchers(f"{name}-researchers", index, group)
             for index, group in enumerate(args.people if by_name else ())
         ]
+        self.bucket_rights = {namespace: [] for namespace in args.namespaces}
         self.names = self._storage_names(f"{name}-storage-names")
         self.sources = self._storage(f"{name}-storage")
         self.register_outputs({"cluster": self.cluster.cluster.id})
@@ -320,6 +323,8 @@ class GcpInfrastructure(pulumi.ComponentResource):
             ),
             opts=self._below,
         )
+        for namespace, grant in zip(self._args.namespaces, made.grants, strict=True):
+            self.bucket_rights[namespace].append(grant)
         return VolumeSource(
             driver="gcsfuse.csi.storage.gke.io",
             handle=made.bucket.name,

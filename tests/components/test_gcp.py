@@ -870,12 +870,17 @@ def test_lustre_waits_for_its_way_in_and_its_driver_is_there() -> None:
 
 
 def test_only_training_namespaces_may_use_the_bucket() -> None:
-    grant = named(recorded(ULTRA), GRANT)
+    stack = recorded(ULTRA)
+    grant = named(stack, GRANT)
     assert grant.inputs["role"] == "roles/storage.objectUser"
     assert grant.inputs["member"] == (
         "principalSet://iam.googleapis.com/projects/481516234200/locations/global/"
         "workloadIdentityPools/railhead-training.svc.id.goog/namespace/training"
     )
+    # Where an edit removes the namespace, a job that still runs is asked for first; the engine
+    # heeds edges of what goes alone (step_generator.go, ScheduleDeletes).
+    namespace = named(stack, "kubernetes:core/v1:Namespace", "-namespace-training-namespace")
+    assert grant.urn in namespace.dependencies
 
 
 @pytest.mark.parametrize(("claim", "there"), [("checkpoints", False), ("datasets", True)])
