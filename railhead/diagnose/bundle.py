@@ -40,8 +40,8 @@ LARGEST = 2 << 30
 TEXT = """\
 Evidence collected by `railhead diagnose --collect`, Railhead {version}, {when}.
 
-logs/*.log     what the job's containers wrote: the first {head} MiB and the last {tail} MiB of each,
-               {most} MiB of all together at most
+logs/*.log     what the job's containers wrote: the first {head} MiB and the last {tail} MiB of
+               each, {most} MiB of all together at most
 objects.json   pods, nodes, events, network policies, workloads, counters
 findings.json  what Railhead made of it
 

@@ -270,8 +270,8 @@ def test_accelerates_hyphens_are_read_too() -> None:
     own = "--num-machines 1 --machine-rank=0 --main-process-ip 10.0.0.1 --mixed-precision bf16"
     made = planned("accelerate", "launch", *own.split(), "train.py").command
     assert made[-4:] == ("1", "--mixed-precision", "bf16", "train.py")
-    one = planned("accelerate", "launch", "--config-file", "f.yaml", "train.py", processes=1)
-    assert "--multi_gpu" not in one.command
+    configured = planned("accelerate", "launch", "--config-file", "f.yaml", "train.py", processes=1)
+    assert "--multi_gpu" not in configured.command
 
 
 def test_accelerate_makes_a_world_of_one_process_a_node() -> None:
