@@ -251,7 +251,6 @@ def orphans_policy(cluster: Cluster) -> dict[str, Any]:
     (v0.16.2, pkg/controller/jobframework/reconciler.go, dropFinalizers), and the garbage collector
     takes the name away. Nobody but an administrator could delete it, and `destroy` would not begin.
     """
-    options = "dyn(request).?options"
     return {
         "failurePolicy": "Fail",
         "matchConstraints": cel.in_training({**KINDS, **SETS, **_TRAINER}, "DELETE"),
@@ -259,20 +258,11 @@ def orphans_policy(cluster: Cluster) -> dict[str, Any]:
         "validations": cel.validations(
             [
                 (
-                    f"{options}.?propagationPolicy.orValue('') != 'Orphan'"
-                    f" && !{options}.?orphanDependents.orValue(false)",
+                    "dyn(request).?options.?propagationPolicy.orValue('') != 'Orphan'"
+                    " && !dyn(request).?options.?orphanDependents.orValue(false)",
                     "a job that is deleted without what it made leaves its Workload, which holds "
                     "its quota for ever: leave out --cascade=orphan",
-                ),
-                (
-                    # Kubernetes v1.35.8, pkg/registry/batch/job/strategy.go,
-                    # DefaultGarbageCollectionPolicy; of other kinds the default deletes all.
-                    "request.kind.group != 'batch'"
-                    f" || {options}.?propagationPolicy.hasValue()"
-                    f" || {options}.?orphanDependents.hasValue()",
-                    "a Job that is deleted without a word of what it made leaves that, as with "
-                    "--cascade=orphan: set propagationPolicy to Background in the request",
-                ),
+                )
             ]
         ),
     }

@@ -158,9 +158,6 @@ def _things() -> Iterator[dict[str, Any]]:
     """Yield the objects that the requests are about."""
     yield named(TRAIN_JOB, "mine")
     yield named(JOB_SET, "mine")
-    single = named(JOB_SET, "single")
-    (job,) = single["spec"]["replicatedJobs"]
-    yield {**single, **job["template"], "apiVersion": "batch/v1", "kind": "Job"}
     for namespace in (OWN, OTHER):
         meta = {"namespace": namespace}
         yield {
