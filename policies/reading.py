@@ -42,10 +42,10 @@ class Inputs(Mapping[str, Any]):
         self._copy[key] = value
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._parsed)
+        return iter(self._copy)
 
     def __len__(self) -> int:
-        return len(self._parsed)
+        return len(self._copy)
 
 
 def read_late() -> None:

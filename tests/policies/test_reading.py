@@ -56,7 +56,9 @@ def test_what_a_rule_writes_is_its_own(sdk: Any) -> None:
     first, second = _read(sdk, message), _read(sdk, message)
     first["replicas"] = 3
     first["metadata"]["labels"]["a"] = "c"
+    first["paused"] = True
     assert (first["replicas"], first["metadata"]["labels"]["a"]) == (3, "c")
+    assert ("paused" in list(first), "paused" in second) == (True, False)
     assert (second["replicas"], second["metadata"]["labels"]["a"]) == (None, "b")
 
 
