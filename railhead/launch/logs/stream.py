@@ -366,17 +366,35 @@ def read(
     tail: int | None,
     merged: bool = False,
 ) -> Iterator[Line]:
-    """Return what a job has written so far, one node after the other or all by time.
+    """Yield what a job has written so far, one node after the other or all by time.
+
+    A pod that was deleted meanwhile has no lines, as a launcher's workers once the job is complete.
 
     Raises:
-        ApiError: a log could not be read.
+        ApiError: a log could not be read, or none is there any more.
         TimedOutError: the server stopped sending in the middle of one.
     """
     nodes = [node for node in job.nodes if node.started and selection.wants(node.index)]
-    each = [_of(cluster, job, node, tail=tail) for node in nodes]
+    gone: list[kube.ApiError] = []
+    each = [_while_there(_of(cluster, job, node, tail=tail), gone) for node in nodes]
     # A node's own lines are in their order, which is that of time.
     lines = heapq.merge(*each, key=lambda line: line.at) if merged else chain(*each)
-    return (line for line in lines if selection.takes(line))
+    empty = True
+    for line in lines:
+        empty = False
+        if selection.takes(line):
+            yield line
+    if empty and gone:
+        raise gone[0]
+
+
+def _while_there(lines: Iterator[Line], gone: list[kube.ApiError]) -> Iterator[Line]:
+    try:
+        yield from lines
+    except kube.ApiError as error:
+        if error.status != 404:
+            raise
+        gone.append(error)
 
 
 def _of(

@@ -256,6 +256,16 @@ def test_earlier_lines_come_from_this_machine_and_the_kubelet(tmp_path: Path) ->
     assert [line.text for line in results] == ["e", "present"]
 
 
+@pytest.mark.parametrize("merged", [False, True])
+def test_pods_that_went_meanwhile_have_no_lines(merged: bool) -> None:
+    job = state(NODE, NEXT)
+    how: Any = {"tail": None, "merged": merged}
+    some, none = kubelet(demo_0=[GONE], demo_1=[at(2, "c")]), kubelet(demo_0=[GONE], demo_1=[])
+    assert [line.text for line in stream.read(some, job, Selection(), **how)] == ["c"]
+    with pytest.raises(ApiError, match="no pod"):
+        list(stream.read(none, job, Selection(), **how))
+
+
 @pytest.mark.parametrize("status", [400, 404, 403])
 def test_a_container_before_that_the_kubelet_has_no_more(tmp_path: Path, status: int) -> None:
     refused = ApiError(status=status, reason="", message="no")
