@@ -9,6 +9,9 @@ from typing import Any
 # 10.0.0.0/8 is the widest private network (RFC 1918).
 _WIDEST_4 = 8
 _WIDEST_6 = 16
+#: The private networks of RFC 1918, in words.
+PRIVATE = "10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16"
+_PRIVATE = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
 
 
 def network_of(value: Any) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
@@ -25,6 +28,11 @@ def too_wide(value: Any) -> bool:
     if network is None:
         return False
     return network.prefixlen < (_WIDEST_4 if network.version == 4 else _WIDEST_6)
+
+
+def private(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> bool:
+    """Return whether all addresses of a network are of RFC 1918."""
+    return isinstance(network, ipaddress.IPv4Network) and any(map(network.subnet_of, _PRIVATE))
 
 
 def within(value: Any, networks: Iterable[Any]) -> bool:

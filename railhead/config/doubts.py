@@ -10,8 +10,8 @@ from datetime import datetime
 from railhead.base import quantity
 from railhead.base.sections import Problem, each
 from railhead.base.tags import MOVING
+from railhead.base.wide import private
 from railhead.catalog.versions import COMBINATIONS, ModuleChart
-from railhead.fabric.site import Network
 from railhead.framework import FRAMEWORKS
 from railhead.machines import MACHINES
 from railhead.machines.machine import Machine
@@ -50,8 +50,6 @@ _NCCL_DEBUG = ("NONE", "VERSION", "WARN", "INFO", "ABORT", "TRACE")
 _METADATA = ipaddress.IPv4Address("169.254.169.254")
 # A frame that holds RDMA's largest packet, of 4096 bytes, with its headers.
 _WHOLE_PACKETS = 4200
-# RFC 1918. Networks of documentation stand for real ones, in examples.
-_PRIVATE = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
 
 
 def doubts(cluster: Cluster, now: datetime) -> Iterator[Problem]:
@@ -318,12 +316,8 @@ def _addresses(cluster: Cluster) -> Iterator[Problem]:
             )
     let_in = [row for row in networks if row[0].startswith(callers)]
     public = getattr(getattr(cluster.platform, "endpoint", None), "kind", None) == "public"
-    if public and let_in and all(_private(network) for _, network in let_in):
+    if public and let_in and all(private(network) for _, network in let_in):
         yield let_in[0][0], "is private, as all are: nobody comes to a public address from there"
-
-
-def _private(network: Network) -> bool:
-    return isinstance(network, ipaddress.IPv4Network) and any(map(network.subnet_of, _PRIVATE))
 
 
 def _reached(cluster: Cluster) -> Iterator[Problem]:

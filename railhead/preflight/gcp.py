@@ -10,8 +10,9 @@ from urllib.parse import quote
 
 from railhead.base.finding import Finding
 from railhead.base.names import physical_name
+from railhead.base.wide import PRIVATE, private
 from railhead.machines import GKE_MACHINES, MACHINES
-from railhead.platform.gcp.facts import PRIVATE, node_networks, private
+from railhead.platform.gcp.facts import node_networks
 from railhead.platform.gcp.model import (
     BucketStorage,
     CompactPlacement,

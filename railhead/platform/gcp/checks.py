@@ -13,13 +13,14 @@ from datetime import timedelta
 from railhead.base import quantity
 from railhead.base.errors import choices
 from railhead.base.sections import Problem, each, knowing, taken, told, told_each
+from railhead.base.wide import PRIVATE, private
 from railhead.fabric.modes import MODES
 from railhead.machines import GKE_MACHINES, MACHINES
 from railhead.machines.machine import GkeMachine
 from railhead.model import namespaces
 from railhead.model.queueing import KueueConfig
 from railhead.platform.gcp import maintenance
-from railhead.platform.gcp.facts import PRIVATE, node_networks, private
+from railhead.platform.gcp.facts import node_networks
 from railhead.platform.gcp.model import (
     BucketStorage,
     CompactPlacement,

@@ -5,22 +5,10 @@ The rows are with the machines', in :mod:`railhead.machines`.
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import dataclass
 from typing import Literal
 
 from railhead.machines.machine import Machine
-
-#: The networks of RFC 1918, in words.
-PRIVATE = "10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16"
-_PRIVATE = [ipaddress.IPv4Network(n) for n in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")]
-
-
-def private(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> bool:
-    """Return whether all addresses of a network are of RFC 1918."""
-    if not isinstance(network, ipaddress.IPv4Network):
-        return False
-    return any(network.subnet_of(block) for block in _PRIVATE)
 
 
 @dataclass(frozen=True, kw_only=True)
