@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from railhead.review.jobs import ASIDE, TRAINS, beside, imported, of_job
+from railhead.review.jobs import ASIDE, of_job, training
 from railhead.review.model import Finding
-from railhead.review.reading import called, computed, mapping, name_of, nodes
+from railhead.review.reading import called, computed, mapping, name_of, nodes, snake
 from railhead.review.sources import Sources
 
 # A number and its unit: seconds for times, as written for others, such as Composer's ``500ba``.
@@ -33,7 +33,6 @@ _OTHER = re.compile(
     r"|kept|last|limit|load|max|min|next|older|resume|retry|retries|size|start|timeouts?|total|ttl"
     r"|wait|warmup|warn|write)(?:_|$)"
 )
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|\W+")
 _CALLS = frozenset({"save", "save_checkpoint", "save_state", "save_model", "save_pretrained"})
 _SHELL = (".sh", ".mk", ".env", ".sbatch")
 
@@ -73,7 +72,7 @@ def _settings(name: str, text: str | None) -> dict[str, list[_Amount]]:
     """Return the amounts of each name of a file that says how often something is saved."""
     results: dict[str, list[_Amount]] = {}
     for key, value in _named(name, text or ""):
-        plain = _HUMP.sub("_", key).lower().strip("_")
+        plain = snake(key).strip("_")
         says = _INTERVAL.search(plain) and not _OTHER.search(plain)
         if says and (amount := _amount(value)) is not None:
             results.setdefault(f"{name}: {key.lstrip('-')}", []).append(amount)
@@ -188,11 +187,8 @@ def _amount(value: Any) -> _Amount | None:
 
 def _loops(source: Sources) -> Iterator[Finding]:
     """Yield each save of a program that trains which more steps of its loop pass by."""
-    changed = [n for n in source.changed if n.endswith(".py") and not n.startswith(ASIDE)]
-    code = list(dict.fromkeys([*changed, *(b for name in changed for b in beside(source, name))]))
+    code = training(source)
     texts = [{name: source.text(name, head=head) or "" for name in code} for head in (False, True)]
-    if not any(TRAINS & set(imported(text)) for text in texts[0].values()):
-        return
     yield from _rarer(source, *map(_guarded, texts))
 
 
@@ -215,7 +211,7 @@ def _guarded(texts: Mapping[str, str]) -> dict[str, list[_Amount]]:
             calls = sorted(_of_scope(scope, saving))
             for node in _remainders(test) if calls else ():
                 named = name_of(node)
-                plain = _HUMP.sub("_", named).lower()
+                plain = snake(named)
                 if (amount := number(node)) and not _INTERVAL.search(plain):
                     by = f" % {named}" if named else ""
                     key = f"{name}: {', '.join(calls)}(){by}"

@@ -19,8 +19,7 @@ from railhead.review.sources import Sources
 
 #: Folders of which no job runs anything.
 ASIDE = ("tests/", "docs/", "railhead/")
-#: Packages that a program which trains imports.
-TRAINS = frozenset(
+_TRAINS = frozenset(
     """accelerate deepspeed horovod jax lightning megatron mpi4py paddle pytorch_lightning ray
     tensorflow torch transformers""".split()
 )
@@ -125,29 +124,32 @@ def programs(source: Sources) -> Iterator[Finding]:
 
     Functions of a changed program may be in another file of its folder, which stays as it was.
     """
-    changed = [n for n in source.changed if n.endswith(".py") and not n.startswith(ASIDE)]
-    code = list(dict.fromkeys([*changed, *(b for name in changed for b in beside(source, name))]))
-    was = {name: source.text(name, head=False) for name in code}
-    if not any(TRAINS & set(imported(text)) for text in was.values()):
-        return
-    now = {name: source.text(name, head=True) for name in code}
+    code = training(source)
+    was, now = ({n: source.text(n, head=head) for n in code} for head in (False, True))
     idle = _said(was.values()) - _said(now.values())
     old = {name: _calls(text) for name, text in was.items()}
     new = {name: _calls(text) - _of_idle(text, idle) for name, text in now.items()}
     before, after = (sum(of.values(), Counter[str]()) for of in (old, new))
     for name in code:
-        if not now[name] or not TRAINS & set(imported(was[name])):
+        if not now[name] or not _trains(was[name]):
             continue
         gone = old[name] - new[name]
         for names, what in _CALLS:
             if less_often := [n for n in names if gone[n] and after[n] < before[n]]:
                 row: tuple[Level, Loss, str] = ("ask", "data", what)
                 subject = f"{name}: {few(less_often, 3)}()"
-                at = name if name in changed else changed[0]
+                at = name if name in source.changed else code[0]
                 yield of_job("job-program", source, subject, at, less_often[0], row)
 
 
-def beside(source: Sources, name: str) -> Iterator[str]:
+def training(source: Sources) -> list[str]:
+    """Return the changed programs, then those beside them; none where none of the base's trains."""
+    changed = [n for n in source.changed if n.endswith(".py") and not n.startswith(ASIDE)]
+    code = list(dict.fromkeys([*changed, *(b for name in changed for b in _beside(source, name))]))
+    return code if any(_trains(source.text(name, head=False)) for name in code) else []
+
+
+def _beside(source: Sources, name: str) -> Iterator[str]:
     """Yield the programs in a file's folder, by their paths."""
     for path in sorted((source.root / name).parent.glob("*.py")):
         yield str(path.relative_to(source.root))
@@ -215,8 +217,12 @@ def _counted(every: Iterable[ast.AST]) -> Counter[str]:
     return results
 
 
-def imported(text: str | None) -> Iterator[str]:
-    """Yield the packages that a program imports."""
+def _trains(text: str | None) -> bool:
+    """Return whether a program imports a package that trains."""
+    return not _TRAINS.isdisjoint(_imported(text))
+
+
+def _imported(text: str | None) -> Iterator[str]:
     for node in nodes(text):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)

@@ -11,13 +11,13 @@ from pulumi.runtime.rpc import UNKNOWN
 from railhead.lab.planning import Plan
 from railhead.review.judged import Judged, few
 from railhead.review.model import Level
+from railhead.review.reading import snake
 from railhead.review.texts import FORMS
 
 _STACK = "pulumi:pulumi:Stack"
 _SECRET = "[secret]"  # noqa: S105 - as plans print one
 _PLAIN = "it lies in plain text in the stack's state, and `pulumi stack output` prints it"
 _LATER = "nobody, until someone reads it"
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|\W+")
 # The end of a name whose value lets its reader in.
 _LETS_IN = re.compile(
     r"(?:^|_)(passw(?:or)?d|passphrase|token|kubeconfig|credential|client_?secret"
@@ -90,7 +90,7 @@ def _opening(path: str, was: Any, now: Any, name: str = "") -> Iterator[tuple[Le
 
 def _lets_in(name: str, value: str) -> bool:
     """Return whether a value lets its reader in, by its name; not one that names where it is."""
-    match = _LETS_IN.search(_HUMP.sub("_", name).lower())
+    match = _LETS_IN.search(snake(name))
     if match is None or _PLACE.search(value):
         return False
     if match.group(1) in value.lower() and not re.search(r"[\d\n]", value):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
@@ -41,6 +42,7 @@ _SUMS: Mapping[type[ast.operator], Callable[..., float]] = {
     ast.Mult: operator.mul,
 }
 _LARGE = 10**12
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|\W+")
 # Functions that reach an attribute by its name, and which argument that is.
 _BY_TEXT = {"getattr": 1, "methodcaller": 0, "attrgetter": 0}
 
@@ -56,6 +58,15 @@ def computed(node: ast.AST, depth: int = 5) -> float | None:
         return None
     left, right = (computed(side, depth - 1) for side in (node.left, node.right))
     return None if left is None or right is None else _SUMS[type(node.op)](left, right)
+
+
+def snake(name: str) -> str:
+    """Return a name in small letters, with an underscore between its words.
+
+    >>> snake("saveEvery.Steps")
+    'save_every_steps'
+    """
+    return _HUMP.sub("_", name).lower()
 
 
 def name_of(node: ast.AST) -> str:
