@@ -23,6 +23,7 @@ from railhead.lab import artifacts
 from railhead.lab.recorders.workspace import policy_pack, workspace
 
 LIMIT_S = 600.0
+_TICK_S = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,7 +166,14 @@ def _run(
     events: Path,
     progress: Callable[[int], None],
 ) -> int:
-    deadline, reached = time.monotonic() + LIMIT_S, 0
+    reached = 0
+
+    def tick() -> None:
+        nonlocal reached
+        # Only what is new: all of it is megabytes.
+        reached += log.read().count(b'"resourcePreEvent"')
+        progress(reached)
+
     with (
         streams[0].open("wb") as out,
         streams[1].open("ab") as error,
@@ -179,22 +187,28 @@ def _run(
             stdout=out,
             stderr=error,
         )
-        try:
-            while process.poll() is None:
-                if time.monotonic() > deadline:
-                    raise TimedOutError(
-                        f"`pulumi {command[1]}` did not end within {LIMIT_S:.0f} s",
-                        remedy="look at the machine's load, and try again",
-                    )
-                # Only what is new: all of it is megabytes.
-                reached += log.read().count(b'"resourcePreEvent"')
-                progress(reached)
-                time.sleep(0.2)
-        finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
+        if not ends(process, tick):
+            raise TimedOutError(
+                f"`pulumi {command[1]}` did not end within {LIMIT_S:.0f} s",
+                remedy="look at the machine's load, and try again",
+            )
     return process.returncode
+
+
+def ends(process: subprocess.Popen[Any], tick: Callable[[], None]) -> bool:
+    """Wait for a process, calling ``tick`` meanwhile; kill it, and return False, at the limit."""
+    deadline = time.monotonic() + LIMIT_S
+    try:
+        while process.poll() is None:
+            if time.monotonic() > deadline:
+                return False
+            tick()
+            time.sleep(_TICK_S)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    return True
 
 
 def _events(file: Path) -> Iterator[dict[str, Any]]:

@@ -141,7 +141,6 @@ def _run(
     tick: Callable[[], None],
 ) -> str:
     """Run a script with a checkout's code on rows, and return what it printed if it failed."""
-    deadline = time.monotonic() + planning.LIMIT_S
     with tempfile.TemporaryFile("w+") as given, tempfile.TemporaryFile("w+") as printed:
         json.dump(rows, given)
         given.seek(0)
@@ -153,16 +152,8 @@ def _run(
             env={**os.environ, "PYTHONPATH": str(code), "PYTHONDONTWRITEBYTECODE": "1"},
             cwd=code,
         )
-        try:
-            while process.poll() is None:
-                if time.monotonic() > deadline:
-                    return f"it did not end within {planning.LIMIT_S:.0f} s"
-                tick()
-                time.sleep(0.05)
-        finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
+        if not planning.ends(process, tick):
+            return f"it did not end within {planning.LIMIT_S:.0f} s"
         printed.seek(0)
         return printed.read().strip() if process.returncode else ""
 
@@ -244,33 +235,33 @@ def by_engine(
 def violations(
     of: Sequence[StackPlan], judge: Path, *, progress: Callable[[str], None] = _quiet
 ) -> dict[Path, tuple[Violation, ...]]:
-    """Return what the pack of the checkout ``judge`` reports of each side with a plan.
+    """Return what the pack of the checkout ``judge`` reports of each stack that has a plan.
 
     Raises:
         RailheadError: the pack could not be asked, and the engine could not ask it either.
     """
-    planned = [side for side in of if side.plan is not None]
-    asked = [side for side in planned if side.requests is not None]
+    planned = [stack for stack in of if stack.plan is not None]
+    asked = [stack for stack in planned if stack.requests is not None]
     reported = _asked_of_pack(asked, judge, progress)
     return {
-        side.file: reported[side.file]
-        if side.file in reported
-        else _asked_of_engine(side, judge, progress)
-        for side in planned
+        stack.file: reported[stack.file]
+        if stack.file in reported
+        else _asked_of_engine(stack, judge, progress)
+        for stack in planned
     }
 
 
 def _asked_of_pack(
     of: Sequence[StackPlan], judge: Path, progress: Callable[[str], None]
 ) -> dict[Path, tuple[Violation, ...]]:
-    """Return what the pack reports of sides with requests, without those it could not judge."""
+    """Return what the pack reports of stacks with requests, without those it could not judge."""
     if not of:
         return {}
     with tempfile.TemporaryDirectory(prefix="railhead-judge-") as name:
         folder = Path(name)
-        rows = [_row(side, folder / str(number)) for number, side in enumerate(of)]
+        rows = [_row(stack, folder / str(number)) for number, stack in enumerate(of)]
         marks = [Path(row["progress"]) for row in rows]
-        count = sum(len(side.requests or ()) for side in of)
+        count = sum(len(stack.requests or ()) for stack in of)
         printed = _run(
             judging.__file__,
             [str(policy_pack(folder, judge))],
@@ -280,16 +271,16 @@ def _asked_of_pack(
         )
         results = [_read(row["result"], printed) for row in rows]
     return {
-        side.file: tuple(Violation(**row) for row in result["violations"])
-        for side, result in zip(of, results, strict=True)
+        stack.file: tuple(Violation(**row) for row in result["violations"])
+        for stack, result in zip(of, results, strict=True)
         if "violations" in result
     }
 
 
-def _row(side: StackPlan, path: Path) -> dict[str, str]:
+def _row(stack: StackPlan, path: Path) -> dict[str, str]:
     """Write what :mod:`judging` reads of a plan, and return where that and its result are."""
     plan = path.with_suffix(".json")
-    plan.write_text(json.dumps({"requests": side.requests}))
+    plan.write_text(json.dumps({"requests": stack.requests}))
     return {
         "plan": str(plan),
         "result": str(path.with_suffix(".result.json")),
@@ -298,12 +289,12 @@ def _row(side: StackPlan, path: Path) -> dict[str, str]:
 
 
 def _asked_of_engine(
-    side: StackPlan, judge: Path, progress: Callable[[str], None]
+    stack: StackPlan, judge: Path, progress: Callable[[str], None]
 ) -> tuple[Violation, ...]:
-    engine = by_engine(side, pack_of=judge, progress=progress)
+    engine = by_engine(stack, pack_of=judge, progress=progress)
     if engine.plan is None:
         raise RailheadError(
-            f"the policy pack did not judge {side.file.name}: {engine.failed}",
+            f"the policy pack did not judge {stack.file.name}: {engine.failed}",
             remedy="run `pulumi preview --policy-pack` with it, and mend what it names",
         )
     return engine.plan.violations
