@@ -55,7 +55,7 @@ class TrainingNamespace(pulumi.ComponentResource):
 
     Attributes:
         namespace: the Namespace.
-        kept: whether it is left when it goes, for the claims in it.
+        kept: whether Pulumi leaves it in the cluster, for the claims in it.
     """
 
     namespace: kubernetes.core.v1.Namespace

@@ -169,7 +169,7 @@ class NvIpam(Model):
 Ipam = Annotated[HostLocalIpam | NvIpam, Field(discriminator="kind")]
 
 
-def _is_addresses(entry: str) -> bool:
+def _may_hold_services(entry: str) -> bool:
     """Return whether an entry of ``no_proxy`` may hold a service's address, as Go reads it.
 
     It takes an address with a port, too (golang.org/x/net v0.58.0, http/httpproxy, config.init).
@@ -217,7 +217,7 @@ class OfedConfig(Model):
         """
         given = {name.lower(): value for name, value in self.environment.items()}
         spared = given.get("no_proxy", "").split(",")
-        if "https_proxy" in given and not any(map(_is_addresses, spared)):
+        if "https_proxy" in given and not any(map(_may_hold_services, spared)):
             raise problem(
                 "environment has https_proxy, by which the driver's init container would ask the "
                 "API server, and no driver would load: give no_proxy the addresses of the "

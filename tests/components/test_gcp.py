@@ -734,6 +734,14 @@ def test_filestore_is_where_the_stack_says(addresses: str | None, block: str | N
     assert network.get("reservedIpRange") == block
 
 
+def warned_of(stack: str, edit: Edit) -> list[str]:
+    texts: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pulumi.log.warn", texts.append)
+        variant(stack, edit)
+    return texts
+
+
 @pytest.mark.parametrize(("cidr", "warned"), [("10.255.0.0/16", True), ("10.254.0.0/16", False)])
 def test_filestore_that_nodes_look_for_at_a_rail(cidr: str, warned: bool) -> None:
     """Google chooses among addresses that the VPC has free (file.v1), and knows no rail."""
@@ -741,10 +749,7 @@ def test_filestore_that_nodes_look_for_at_a_rail(cidr: str, warned: bool) -> Non
     def edit(cluster: dict[str, Any]) -> None:
         cluster["platform"]["gpu_networks"]["cidr"] = cidr
 
-    texts: list[str] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pulumi.log.warn", texts.append)
-        variant(MEGA, edit)
+    texts = warned_of(MEGA, edit)
     warnings = [t for t in texts if "at 10.255.0.2, which nodes look for" in t and "/19 of" in t]
     assert bool(warnings) == warned
 
@@ -765,10 +770,7 @@ def test_lustre_that_nodes_look_for_at_a_rail(cidr: str, warned: bool) -> None:
         }
         cluster["platform"]["gpu_networks"]["cidr"] = cidr
 
-    texts: list[str] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pulumi.log.warn", texts.append)
-        variant(ULTRA, edit)
+    texts = warned_of(ULTRA, edit)
     warnings = [t for t in texts if "at 10.8.0.2, which nodes look for" in t and "/20 of" in t]
     assert bool(warnings) == warned
 

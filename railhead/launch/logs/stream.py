@@ -368,7 +368,8 @@ def read(
 ) -> Iterator[Line]:
     """Yield what a job has written so far, one node after the other or all by time.
 
-    A pod that was deleted meanwhile has no lines, as a launcher's workers once the job is complete.
+    A pod that was deleted meanwhile has no lines, as a launcher's workers once the job is complete
+    (JobSet v0.10.1, pkg/controllers/jobset_controller.go: deleteJobs of the active ones).
 
     Raises:
         ApiError: a log could not be read, or none is there any more.
