@@ -25,11 +25,11 @@ from pulumi.runtime.proto import source_pb2
 from pulumi.runtime.settings import ROOT, configure, reset_options
 from pulumi.runtime.stack import run_in_stack
 
-from railhead.base.data import load
 from railhead.components import program as shipped
 from railhead.lab.recorders.answers import answer, learn
 from railhead.lab.recorders.shapes import EXISTING, fabricated
 from railhead.lab.recorders.workspace import fake_kubeconfig, fake_lab
+from tests import shipped as stacks
 
 __all__ = ["fake_kubeconfig", "fake_lab"]
 
@@ -193,22 +193,8 @@ def environment(values: Mapping[str, str]) -> Iterator[None]:
         os.environ.update(before)
 
 
-STACKS = sorted(
-    path.name.removeprefix("Pulumi.").removesuffix(".yaml")
-    for path in (REPO / "stacks").glob("Pulumi.*.yaml")
-)
-
-
-@functools.cache
-def _stack_cluster(stack: str) -> str:
-    return json.dumps(load(REPO / "stacks" / f"Pulumi.{stack}.yaml")["config"]["railhead:cluster"])
-
-
-def stack_cluster(stack: str) -> dict[str, Any]:
-    """Return the `railhead:cluster` of a stack that is shipped; a copy of the caller's own."""
-    cluster: dict[str, Any] = json.loads(_stack_cluster(stack))
-    return cluster
-
+STACKS = stacks.STACKS
+stack_cluster = stacks.stack
 
 for _stack in STACKS:
     # What the shipped stacks take to exist in their accounts does.
@@ -255,6 +241,8 @@ async def _run(
     )
     ROOT.set(None)
     pulumi.runtime.set_all_config(settings)
+    # What a program that is stopped leaves behind is no error of the next test's.
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
 
     await run_in_stack(program)
     mine = asyncio.current_task()

@@ -20,6 +20,7 @@ from railhead.kube import nodes
 from railhead.platform.existing.model import ExistingCluster
 from railhead.resolve.cluster import resolve
 from tests.conftest import REPO
+from tests.shipped import stack
 from tests.unit.launch.conftest import CONTRACT as LAUNCH_CONTRACT
 from tests.unit.launch.conftest import node, publish
 from tests.unit.launch.fake_api import Api, serve
@@ -183,8 +184,7 @@ def test_another_machine_or_architecture_is_named() -> None:
 
 def existing(kubeconfig: Path, **platform: Any) -> ExistingCluster:
     """Return the lab's stack on a cluster that was there before."""
-    raw = yaml.safe_load((REPO / "stacks" / "Pulumi.lab.yaml").read_text())
-    cluster = raw["config"]["railhead:cluster"]
+    cluster = stack("lab")
     cluster["platform"] = {"kind": "existing", "kubeconfig": str(kubeconfig), **platform}
     cluster["fabric"]["cluster_ranges"] = ["10.0.0.0/8"]
     parsed = parse(cluster, where="stacks/Pulumi.x.yaml")

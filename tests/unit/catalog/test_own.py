@@ -22,6 +22,7 @@ from railhead.config import check
 from railhead.fabric.kinds import FABRICS
 from railhead.machines import MACHINES, SHIPPED
 from railhead.platform.registry import PLATFORMS
+from tests.shipped import document
 from tests.unit.nccl_bench import tables
 
 REPO = Path(__file__).resolve().parents[3]
@@ -53,7 +54,7 @@ def plain(value: Any) -> Any:
 
 def beside(tmp_path: Path, *rows: dict[str, Any]) -> Path:
     """Return a folder with a stack of the machine, and a file of rows."""
-    data = yaml.safe_load((REPO / "stacks" / "Pulumi.onprem-ib-sriov.yaml").read_text())
+    data = document("onprem-ib-sriov")
     cluster = data["config"]["railhead:cluster"]
     cluster["pools"][0]["instance_type"] = "acme-4g"
     cluster["pools"][0]["schedulable"] = {"cpu": 60, "memory_gib": 900}

@@ -22,6 +22,7 @@ from railhead.base.errors import ExitCode, InputError
 from railhead.catalog import digests, registry
 from railhead.config import load
 from railhead.resolve.images import images, loose
+from tests.shipped import document
 
 pytestmark = pytest.mark.slow
 
@@ -161,7 +162,7 @@ def test_missing_images_are_named(served: Registry) -> None:
 @pytest.fixture
 def stack(served: Registry, tmp_path: Path) -> Iterator[Path]:
     """A shipped stack whose every registry is the test's, by the stack's own mirrors."""
-    data = yaml.safe_load((REPO / "stacks" / "Pulumi.onprem-roce-shared.yaml").read_text())
+    data = document("onprem-roce-shared")
     path = tmp_path / "stacks" / "Pulumi.x.yaml"
     path.parent.mkdir()
     path.write_text(yaml.safe_dump(data))

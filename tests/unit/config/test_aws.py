@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from railhead.base.errors import InputError
 from railhead.config import load, parse
@@ -32,19 +31,14 @@ from railhead.platform.aws.model import (
     Reservation,
     SystemPool,
 )
+from tests.shipped import stack
 
 STACKS = Path(__file__).resolve().parents[3] / "stacks"
 Edit = Callable[[dict[str, Any]], None]
 
 
-def stack(name: str) -> dict[str, Any]:
-    text = (STACKS / f"Pulumi.{name}.yaml").read_text()
-    cluster: dict[str, Any] = yaml.safe_load(text)["config"]["railhead:cluster"]
-    return cluster
-
-
 def mistakes(name: str, edit: Edit) -> list[str]:
-    raw = copy.deepcopy(stack(name))
+    raw = stack(name)
     edit(raw)
     with pytest.raises(InputError) as caught:
         parse(raw, where="x")

@@ -22,6 +22,7 @@ from railhead.fabric.modes import MODES
 from railhead.machines import MACHINES
 from railhead.platform.registry import PLATFORMS
 from railhead.resolve.cluster import resolve
+from tests import shipped
 
 REPO = Path(__file__).resolve().parents[3]
 STACKS = sorted((REPO / "stacks").glob("Pulumi.*.yaml"))
@@ -41,7 +42,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 
 def edited(tmp_path: Path, stack: str, **changes: Any) -> Path:
     """Return a stack's file with some of its cluster's fields put in another way."""
-    data = yaml.safe_load((REPO / "stacks" / f"Pulumi.{stack}.yaml").read_text())
+    data = shipped.document(stack)
     for path, value in changes.items():
         holder = data["config"]["railhead:cluster"]
         *parents, last = path.split("__")
@@ -280,17 +281,16 @@ def test_schema_offers_only_what_the_platform_has() -> None:
     assert "lab" in defined["lab"]["properties"]["versions"]["enum"]
 
 
-@pytest.mark.parametrize("file", STACKS, ids=lambda f: f.name)
+@pytest.mark.parametrize("name", shipped.STACKS)
 def test_schema_refuses_fields_of_another_platform(
-    validator: jsonschema.Draft202012Validator, file: Path
+    validator: jsonschema.Draft202012Validator, name: str
 ) -> None:
     """Each stack under another platform's kind, and with each other stack's pools and fabric."""
-    data = yaml.safe_load(file.read_text())
-    cluster = data["config"]["railhead:cluster"]
+    cluster = shipped.stack(name)
     own = cluster["platform"]["kind"]
     refused = 0
-    for other in STACKS:
-        theirs = yaml.safe_load(other.read_text())["config"]["railhead:cluster"]
+    for other in shipped.STACKS:
+        theirs = shipped.stack(other)
         if theirs["platform"]["kind"] == own:
             continue
         for part in ("platform", "pools"):
@@ -308,7 +308,7 @@ def test_schema_refuses_fields_of_another_platform(
                 and own in ("existing", "lab")
             ):
                 continue
-            assert list(validator.iter_errors(mixed)), (file.name, other.name, part)
+            assert list(validator.iter_errors(mixed)), (name, other, part)
             refused += 1
     assert refused >= 3
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -20,6 +19,7 @@ from railhead.base.errors import ExitCode, InputError
 from railhead.catalog.switches import SWITCHES
 from railhead.config import Cluster, load, parse
 from railhead.framework import FRAMEWORKS
+from tests.shipped import stack
 
 REPO = Path(__file__).resolve().parents[3]
 LAB = REPO / "stacks" / "Pulumi.lab.yaml"
@@ -29,8 +29,7 @@ Raw = dict[str, Any]
 
 
 def lab() -> Raw:
-    cluster: Raw = yaml.safe_load(LAB.read_text())["config"]["railhead:cluster"]
-    return cluster
+    return stack("lab")
 
 
 def mistakes(raw: Any) -> list[str]:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from railhead import config
 from railhead.base.errors import InputError, RefusedError
@@ -21,6 +20,7 @@ from railhead.model.teams import PRIORITIES
 from railhead.platform.aws import user_data
 from railhead.resolve.cluster import resolve
 from tests.components.recording import lab_cluster
+from tests.shipped import stack as read
 
 STACKS = Path(__file__).resolve().parents[3] / "stacks"
 Change = Callable[[dict[str, Any]], None]
@@ -191,16 +191,10 @@ def test_a_runtime_that_jobs_may_hold_is_warned_of() -> None:
 
 
 def shipped(stack: str, *changes: Change) -> dict[str, Any]:
-    cluster: dict[str, Any] = json.loads(_shipped(stack))
+    cluster = read(stack)
     for change in changes:
         change(cluster)
     return cluster
-
-
-@cache
-def _shipped(stack: str) -> str:
-    raw = yaml.safe_load((STACKS / f"Pulumi.{stack}.yaml").read_text())
-    return json.dumps(raw["config"]["railhead:cluster"])
 
 
 def after(before: dict[str, Any], raw: dict[str, Any], *removals: dict[str, Any]) -> str:

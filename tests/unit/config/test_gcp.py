@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,14 +19,7 @@ from railhead.platform.gcp.facts import node_networks
 from railhead.platform.gcp.model import GcpCluster
 from railhead.resolve.queues import queues
 from railhead.resolve.queues import settings as kueue_settings
-from tests.conftest import REPO
-
-
-def stack(name: str) -> dict[str, Any]:
-    text = (REPO / "stacks" / f"Pulumi.{name}.yaml").read_text(encoding="utf-8")
-    raw: dict[str, Any] = yaml.safe_load(text)["config"]["railhead:cluster"]
-    return raw
-
+from tests.shipped import stack
 
 ULTRA, MEGA = stack("gcp-a3-ultra"), stack("gcp-a3-mega")
 GONE = object()

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 import pytest
-import yaml
 from pydantic import Field
 
 from railhead.base.errors import InputError
@@ -15,6 +14,7 @@ from railhead.base.fields import MalformedError, Model, Name, Positive
 from railhead.base.sections import Problem, knowing, read, told, told_each
 from railhead.config import parse
 from tests.conftest import REPO
+from tests.shipped import stack
 
 
 class Disk(Model):
@@ -133,12 +133,6 @@ def test_internal_error_is_not_blamed_on_the_file() -> None:
 # -- the stacks that are shipped ---------------------------------------------------------------
 
 STACKS = sorted((REPO / "stacks").glob("Pulumi.*.yaml"))
-
-
-def stack(name: str) -> dict[str, Any]:
-    text = (REPO / "stacks" / f"Pulumi.{name}.yaml").read_text(encoding="utf-8")
-    raw: dict[str, Any] = yaml.safe_load(text)["config"]["railhead:cluster"]
-    return raw
 
 
 def leaves(raw: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

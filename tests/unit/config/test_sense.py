@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import functools
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -16,6 +14,7 @@ import yaml
 from railhead.base.errors import InputError
 from railhead.config import check
 from railhead.config.lines import lines
+from tests import shipped
 
 REPO = Path(__file__).resolve().parents[3]
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
@@ -63,13 +62,8 @@ def rename(old: str, new: str) -> Edit:
     return edit
 
 
-@functools.cache
-def shipped(stack: str) -> Any:
-    return yaml.safe_load((REPO / "stacks" / f"Pulumi.{stack}.yaml").read_text())
-
-
 def written(tmp_path: Path, stack: str, edit: Edit) -> Path:
-    data = copy.deepcopy(shipped(stack))
+    data = shipped.document(stack)
     edit(data["config"]["railhead:cluster"])
     file = tmp_path / "Pulumi.x.yaml"
     file.write_text(yaml.dump(data, Dumper=Dumper, sort_keys=False, allow_unicode=True))

@@ -6,20 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from railhead.base.errors import InputError
 from railhead.base.sections import read
 from railhead.config import Cluster, parse
 from railhead.config.served import addons, unserved
+from tests.shipped import stack
 
 REPO = Path(__file__).resolve().parents[3]
-
-
-def stack(name: str) -> dict[str, Any]:
-    data = yaml.safe_load((REPO / "stacks" / f"Pulumi.{name}.yaml").read_text())
-    raw: dict[str, Any] = data["config"]["railhead:cluster"]
-    return raw
 
 
 @pytest.mark.parametrize(

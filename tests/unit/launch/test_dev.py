@@ -76,6 +76,7 @@ def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kubectl:
     monkeypatch.setattr(subprocess, "call", fake.shell)
     monkeypatch.setattr(subprocess, "run", fake.run)
     monkeypatch.setattr("railhead.launch.dev.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("railhead.launch.dev.LOOK_SECONDS", 0.1)
     return fake
 
 

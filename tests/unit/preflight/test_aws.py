@@ -23,6 +23,7 @@ from railhead.platform.aws.model import AwsCluster
 from railhead.preflight import aws as checks
 from railhead.preflight.ledger import ledger
 from railhead.preflight.reading import Aws, UnaskedError
+from tests.shipped import stack as read
 from tests.unit.preflight.moto_more import ANSWERS, serving
 
 pytestmark = pytest.mark.slow
@@ -34,10 +35,8 @@ Raw = dict[str, Any]
 
 
 def section(stack: str) -> Raw:
-    text = (REPO / f"stacks/Pulumi.{stack}.yaml").read_text()
     # One region, so that one world is enough.
-    data = yaml.safe_load(text.replace("us-west-2", REGION))
-    cluster: Raw = data["config"]["railhead:cluster"]
+    cluster: Raw = json.loads(json.dumps(read(stack)).replace("us-west-2", REGION))
     return cluster
 
 

@@ -27,6 +27,7 @@ from railhead.preflight.reading import Kubernetes
 from railhead.resolve.cluster import resolve
 from tests import crds
 from tests.engine.controlplane import ControlPlane
+from tests.shipped import stack
 
 pytestmark = pytest.mark.controlplane
 REPO = Path(__file__).resolve().parents[3]
@@ -45,8 +46,7 @@ def kube(own_plane: ControlPlane) -> KubeClient:
 
 @pytest.fixture(scope="module")
 def raw(own_plane: ControlPlane) -> Raw:
-    text = (REPO / "stacks/Pulumi.onprem-ib-sriov.yaml").read_text()
-    section: Raw = yaml.safe_load(text)["config"]["railhead:cluster"]
+    section = stack("onprem-ib-sriov")
     section["platform"] = {"kind": "existing", "kubeconfig": str(own_plane.kubeconfig)}
     section["pools"][0]["nodes"] = len(NODES)
     return section

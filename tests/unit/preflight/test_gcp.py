@@ -20,7 +20,6 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
@@ -32,6 +31,7 @@ from railhead.preflight import reading, run
 from railhead.preflight.ledger import ledger
 from railhead.preflight.reading import Google
 from tests.components import discovery
+from tests.shipped import stack as section
 
 pytestmark = pytest.mark.slow
 REPO = Path(__file__).resolve().parents[3]
@@ -326,12 +326,6 @@ def good() -> dict[str, Any]:
 @functools.cache
 def shipped(stack: str) -> GcpCluster:
     return parsed(section(stack))
-
-
-def section(stack: str) -> Raw:
-    data = yaml.safe_load((REPO / f"stacks/Pulumi.{stack}.yaml").read_text())
-    cluster: Raw = data["config"]["railhead:cluster"]
-    return cluster
 
 
 def parsed(raw: Raw) -> GcpCluster:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from railhead.base.errors import PrerequisiteError
 from railhead.config import parse
 from railhead.twin import cli
+from tests.shipped import stack
 
 
 @pytest.mark.parametrize(
@@ -19,8 +19,7 @@ from railhead.twin import cli
     [({}, False), ({"allocation": "dra"}, True), ({"compute_domains": True}, True)],
 )
 def test_devices_by_claim_have_no_twin(operator: dict[str, Any], refused: bool, repo: Path) -> None:
-    data = yaml.safe_load((repo / "stacks/Pulumi.onprem-roce-shared.yaml").read_text())
-    section = data["config"]["railhead:cluster"]
+    section = stack("onprem-roce-shared")
     section["gpu_operator"] = (section.get("gpu_operator") or {}) | operator
     fails = pytest.raises(PrerequisiteError, match="by ResourceClaim")
     with fails if refused else contextlib.nullcontext():

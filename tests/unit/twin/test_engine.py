@@ -9,7 +9,7 @@ from typing import Any
 from railhead.twin.program import _why
 from railhead.twin.twin import Twin
 
-LIMIT_S = 2.5
+LIMIT_S = 1.5
 PULUMI = """#!/bin/sh
 while [ "$1" != --event-log ]; do shift; done
 log=$2
@@ -24,7 +24,7 @@ interrupted() {
 trap interrupted INT
 for name in a b c d e f; do
   tell resourcePreEvent $name
-  sleep 0.6
+  sleep 0.4
   tell resOutputsEvent $name
 done
 tell resourcePreEvent slow

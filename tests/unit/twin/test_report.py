@@ -7,7 +7,6 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-import yaml
 
 from railhead.base.errors import ExitCode, InputError
 from railhead.cli import run
@@ -20,6 +19,7 @@ from railhead.resolve.cluster import resolve
 from railhead.twin import jobs, report
 from railhead.twin.edits import EDITS, Edit
 from railhead.twin.steps import FailedError, Outcome, Rehearsal, SkippedError, Step
+from tests import shipped
 from tests.components.recording import STACKS
 
 OUTCOMES = [
@@ -98,8 +98,7 @@ def test_json_has_steps_and_what_is_not_known() -> None:
 @pytest.mark.parametrize("stack", [s for s in STACKS if not s.startswith("lab")])
 @pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.name)
 def test_edits_of_shipped_stacks_are_valid(stack: str, edit: Edit, repo: Path) -> None:
-    data = yaml.safe_load((repo / "stacks" / f"Pulumi.{stack}.yaml").read_text())
-    section = data["config"]["railhead:cluster"]
+    section = shipped.stack(stack)
     try:
         if edit.name == "team-less":
             next(e for e in EDITS if e.name == "team-more").change(section)
@@ -113,8 +112,7 @@ def test_edits_of_shipped_stacks_are_valid(stack: str, edit: Edit, repo: Path) -
 
 @pytest.mark.parametrize("stack", [s for s in STACKS if not s.startswith("lab")])
 def test_examples_fit_the_runtimes_of_shipped_stacks(stack: str, repo: Path) -> None:
-    data = yaml.safe_load((repo / "stacks" / f"Pulumi.{stack}.yaml").read_text())
-    contract = resolve(parse(data["config"]["railhead:cluster"], where=stack)).contract
+    contract = resolve(parse(shipped.stack(stack), where=stack)).contract
     for example in jobs.examples(contract):
         plan = make_plan(*read_job(example.file, sets=example.sets), contract)
         assert (plan.runtime, plan.queue) == (example.runtime.name, example.queue.name)

@@ -13,6 +13,7 @@ from railhead.config import parse
 from railhead.twin import gke, gke_pools, jobs, machines, node_groups, provisioning, refusals, twin
 from railhead.twin.players import PLAYERS
 from railhead.twin.truth import FOLDER, Node, Taint, Truth, filled, truth
+from tests import shipped
 
 LAYER = "topology.k8s.aws/network-node-layer-"
 
@@ -34,8 +35,7 @@ def on_aws(
 
 
 def standing(repo: Path, stack: str) -> dict[str, Node]:
-    data = yaml.safe_load((repo / "stacks" / f"Pulumi.{stack}.yaml").read_text())
-    cluster = parse(data["config"]["railhead:cluster"], where=stack)
+    cluster = parse(shipped.stack(stack), where=stack)
     return {node.name: node for node in machines.standing(cluster)}
 
 
