@@ -197,6 +197,8 @@ def stack(
     assert pulumi is not None
     for name in ("state", "home", "stacks"):
         (tmp_path / name).mkdir()
+    # The engine logs no step at its most verbose level, as in railhead/lab/recorders/workspace.py.
+    (tmp_path / "home" / "logs").touch()
     (tmp_path / "Pulumi.yaml").write_text("name: t\nruntime: python\nstackConfigDir: stacks\n")
     environment = {
         "PATH": f"{plugins}:{pulumi.parent}:/usr/local/bin:/usr/bin:/bin",

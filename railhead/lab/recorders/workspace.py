@@ -72,6 +72,9 @@ def workspace(folder: Path, *, checkout: Path, stack: str, file: Path, pulumi: P
     plugins = folder / "plugins"
     install_stand_ins(plugins, python=Path(sys.executable), helm=None)
     install_recorders(plugins)
+    # Where its folder of logs cannot be made, the engine logs no step at its most verbose level,
+    # which is two fifths of its work (pulumi v3.250.0, pkg/logging/encrypted.go: StartLogging).
+    (folder / "home" / "logs").touch()
     return Workspace(
         project=project,
         stack_file=stack_file,
