@@ -5,6 +5,7 @@ DDP needs nothing more. What is started by torchrun too differs in its row alone
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -69,6 +70,11 @@ _ITS_OWN = re.compile(
 )
 #: Arguments of `accelerate launch` by which it starts processes itself, or a file that may say so.
 _KINDS = frozenset("multi_gpu use_deepspeed use_fsdp use_megatron_lm tpu cpu config_file".split())
+# Those that say what the program is: its name follows, or more of them before it.
+_PROGRAM = frozenset(("-m", "--module", "--no_python", "--no-python"))
+# Its arguments in a shell's text, and where they end there.
+_OF_TEXT = re.compile(rf"\s{_ITS_OWN.pattern}(?:=|\s+)[^\s;&|]+")
+_ENDS = re.compile(r"\S+\.py\b|[;&|]|$")
 
 
 def _accelerate(before: str, word: str) -> bool:
@@ -96,11 +102,24 @@ def _in_shell(words: Sequence[str]) -> tuple[str, ...]:
     for at, word in enumerate(words):
         launchers, programs = [*_ACCELERATE.finditer(word)], [*_PYTHON.finditer(word)]
         if len(launchers) == 1:
-            end = launchers[0].end()
-            return (*words[:at], word[:end] + _IN_SHELL + word[end:], *words[at + 1 :])
+            start = launchers[0].end()
+            end = next(_ENDS.finditer(word, start)).start()
+            own = word[start:end]
+            if "$(" in own:
+                return ()
+            text = word[:start] + _IN_SHELL + _OF_TEXT.sub("", own) + word[end:]
+            return (*words[:at], text, *words[at + 1 :])
         if len(programs) == 1 and not launchers:
             return (*words[:at], _PYTHON.sub("torchrun", word), *words[at + 1 :])
     return ()
+
+
+def _end(words: Sequence[str]) -> int:
+    """Return how many words behind `accelerate launch` are its own; the program's follow."""
+    for at, (word, following) in enumerate(itertools.pairwise((*words, ""))):
+        if word.endswith(".py") or (word in _PROGRAM and not following.startswith("-")):
+            return at
+    return len(words)
 
 
 def _machines(words: Sequence[str], gang: Gang) -> tuple[str, ...]:
@@ -165,7 +184,7 @@ class Torch(Framework):
     # Others read none of what Trainer sets; accelerate's takes it as arguments, which start() adds.
     launches: str | None = (
         r"(^|[\s/;&|\"'(])(torchrun|torch\.distributed\.(run|launch))($|[\s;&|\"')])"
-        r"|(^|[\s/;&|\"'(])accelerate( |\.commands\.)launch .*--machine_rank"
+        r"|(^|[\s/;&|\"'(])accelerate( |-|\.commands\.)launch\s[\s\S]*--machine[_-]rank"
     )
     # Arguments win over the PET_ variables (torch/distributed/argparse_util.py).
     alone: str | None = (
@@ -232,14 +251,11 @@ class Torch(Framework):
             return ("torchrun", *words)
         for at in range(1, len(words)):
             if _accelerate(words[at - 1], words[at]):
-                own = words[at + 1 :]
-                ends = (
-                    n for n, w in enumerate(own) if w.endswith(".py") or w in ("-m", "--module")
-                )
+                own = tuple(words[at + 1 :])
+                end = _end(own)
                 # On one node all of them are the command's own to say.
-                end = next(ends, 0) if gang.nodes > 1 else 0
-                own = (*_without(own[:end], _ITS_OWN), *own[end:])
-                return (*words[: at + 1], *_machines(own, gang), *own)
+                options = _without(own[:end], _ITS_OWN) if gang.nodes > 1 else own[:end]
+                return (*words[: at + 1], *_machines(options, gang), *options, *own[end:])
         return tuple(words)
 
     def instead(self, words: Sequence[str]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import subprocess
@@ -133,7 +134,8 @@ def test_a_wrong_world_is_hopeless() -> None:
 
 
 def planned(*words: str, framework: str = "torch", nodes: int = 2, processes: int = 4) -> Plan:
-    text = f"name: run\nnodes: {nodes}\nprocesses_per_node: {processes}\ncommand: {list(words)!r}\n"
+    text = f"name: run\nnodes: {nodes}\nprocesses_per_node: {processes}\ncommand: "
+    text += json.dumps(words)
     return make_plan(parse_job(text, where="job"), (), contract(framework))
 
 
@@ -204,6 +206,20 @@ def test_refusal_names_a_command_that_does_the_same(words: str, instead: str) ->
             "--main_process_port $PET_MASTER_PORT --deepspeed_multinode_launcher standard --tee 1 "
             "--config_file f.yaml train.py",
         ),
+        (
+            "accelerate-launch --num-machines 1 \\\n --num_processes=8 \\\n a.py --num_processes 2",
+            "accelerate-launch --num_machines $PET_NNODES --num_processes $RAILHEAD_WORLD_SIZE "
+            "--machine_rank $PET_NODE_RANK --main_process_ip $PET_MASTER_ADDR "
+            "--main_process_port $PET_MASTER_PORT --deepspeed_multinode_launcher standard --tee 1 "
+            "\\\n \\\n a.py --num_processes 2",
+        ),
+        (
+            "accelerate launch -m --machine_rank 0 --main_process_ip localhost mine.train; exit 1",
+            "accelerate launch --num_machines $PET_NNODES --num_processes $RAILHEAD_WORLD_SIZE "
+            "--machine_rank $PET_NODE_RANK --main_process_ip $PET_MASTER_ADDR "
+            "--main_process_port $PET_MASTER_PORT --deepspeed_multinode_launcher standard --tee 1 "
+            "-m mine.train; exit 1",
+        ),
     ],
 )
 def test_refused_shell_gets_a_text_that_does_the_same(text: str, instead: str) -> None:
@@ -222,6 +238,18 @@ def test_shell_of_two_programs_gets_no_made_up_text(then: str) -> None:
         planned("bash", "-c", f"python prepare.py && {then}")
     assert refused.value.remedy.startswith("begin it with torchrun")
     assert "PET_MASTER_ADDR" in refused.value.remedy
+
+
+@pytest.mark.parametrize("option", ["--machine_rank", "--machine-rank"])
+def test_accelerate_over_several_lines_of_a_shell_is_taken(option: str) -> None:
+    text = f"set -e\naccelerate launch \\\n  {option} $PET_NODE_RANK \\\n  train.py"
+    assert planned("bash", "-c", text).command == ("bash", "-c", text)
+
+
+def test_computed_size_in_a_shell_gets_no_made_up_text() -> None:
+    with pytest.raises(InputError) as refused:
+        planned("bash", "-c", "accelerate launch --num_processes $((N * 8)) train.py")
+    assert refused.value.remedy.startswith("begin it with torchrun")
 
 
 @pytest.mark.parametrize("words", ["ft_launcher train.py", "fabric run train.py --devices 8"])
@@ -272,6 +300,21 @@ def test_accelerates_hyphens_are_read_too() -> None:
     assert made[-4:] == ("1", "--mixed-precision", "bf16", "train.py")
     configured = planned("accelerate", "launch", "--config-file", "f.yaml", "train.py", processes=1)
     assert "--multi_gpu" not in configured.command
+
+
+def test_accelerate_may_say_first_that_it_runs_a_module() -> None:
+    own = "-m --config_file f.yaml --machine_rank 0 --num_machines 1 mine.train"
+    made = planned("accelerate", "launch", *own.split()).command
+    assert made[-4:] == ("-m", "--config_file", "f.yaml", "mine.train")
+    after = planned("accelerate", "launch", "-m", "mine.train", "--num_processes", "2").command
+    assert after[-4:] == ("-m", "mine.train", "--num_processes", "2")
+
+
+@pytest.mark.parametrize("start", [["train.py"], ["-m", "mine.train"]])
+@pytest.mark.parametrize("option", ["--config-file", "--config_file", "--cpu"])
+def test_programs_options_are_none_of_accelerates(start: list[str], option: str) -> None:
+    """Without --multi_gpu each node's one process would train alone."""
+    assert "--multi_gpu" in planned("accelerate", "launch", *start, option, processes=1).command
 
 
 def test_accelerate_makes_a_world_of_one_process_a_node() -> None:
