@@ -30,11 +30,11 @@ _HOSTFILE = "/etc/mpi/hostfile"
 _MPIRUN = ("mpirun", "mpiexec", "orterun")
 # Horovod's own passes on all variables (horovod 0.28.1, horovod/runner/mpi_run.py).
 _STARTERS = (*_MPIRUN, "horovodrun")
-# One where a command begins in a shell's text, and what stands before it.
+# One where a command begins in a shell's text, also quoted or looked up, and what stands before it.
 _IN_SHELL = re.compile(
     r"((?:^|[;&|()`\n]|[{!]\s|\b(?:do|elif|else|exec|if|nohup|then|until|while)\s"
     rf"|\b(?:{'|'.join(sorted(WRAPPERS))})\s(?:[^;&|()\n]*?\s)?)\s*(?:\w+=\S*\s+)*)"
-    r"((?:[\w.+${}-]*/)*(?:mpirun|mpiexec|orterun|horovodrun))(?=\s)"
+    r"((?:\$\(which |[\"'])?(?:[\w.+${}-]*/)*(?:mpirun|mpiexec|orterun|horovodrun)[\"')]?)(?=\s)"
 )
 
 
@@ -175,7 +175,7 @@ def _in_shell(text: str, names: Iterable[str]) -> str:
     added = " ".join(_passing(names, re.findall(r"\s-x\s+(\w+)", text)))
 
     def passing(match: re.Match[str]) -> str:
-        return match[0] if match[2].endswith("horovodrun") else f"{match[0]} {added}"
+        return match[0] if "horovodrun" in match[2] else f"{match[0]} {added}"
 
     return _IN_SHELL.sub(passing, text) if added else text
 

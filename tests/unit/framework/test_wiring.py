@@ -184,6 +184,8 @@ def test_each_program_of_mpirun_gets_the_variables() -> None:
         ["sh", "-c", "if ! numactl --interleave=all mpirun -np 8 x; then exit 3; fi"],
         ["sh", "-c", "until timeout 9h env A=b mpirun -np 8 x; do sleep 1; done"],
         ["timeout", "9h", "bash", "-c", "mpirun -np 8 x"],
+        ["bash", "-c", 'set -e\n"${MPI_HOME}/bin/mpirun" -np 8 x'],
+        ["bash", "-c", "$(which mpirun) -np 8 x"],
     ],
     ids=" ".join,
 )
@@ -203,7 +205,12 @@ def test_launcher_that_cannot_be_seen_is_not_started_by_mpirun() -> None:
     assert plan("mpi", 2, 4, more={"command": words}).command[0] == "mpirun"
     own = plan("mpi", 2, 4, more={"command": words, "launcher": "own"})
     assert own.command == tuple(words)
-    for text in ("which mpirun && ./x", "echo mpirun ", "ls ${DIR}/bin/mpirun && ./x"):
+    for text in (
+        "which mpirun && ./x",
+        "echo mpirun ",
+        "ls ${DIR}/bin/mpirun && ./x",
+        "ls $(which mpirun) x",
+    ):
         made = plan("mpi", 2, 4, more={"command": ["sh", "-c", text]})
         assert (made.command[0], made.command[-1]) == ("mpirun", text)
 
