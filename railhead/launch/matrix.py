@@ -103,9 +103,18 @@ def read(
     """Return the jobs of a file, one for each row of :func:`combinations`.
 
     Raises:
-        InputError: as read_job; or several would write into one directory.
+        InputError: as read_job; an override is of a field of the rows; or several would write into
+            one directory.
     """
     from railhead.launch.job import read_job
+
+    varied = {item.partition("=")[0] for item in rows[0]}
+    for item in overrides:
+        if (field := item.partition("=")[0]) in varied:
+            raise InputError(
+                f"{field}: set to one value, and a matrix or array has others",
+                remedy=f"write `--matrix {item}` for this one alone",
+            )
 
     base, _ = read_job(path, sets=[*overrides, *rows[0]])
     jobs = []

@@ -66,6 +66,7 @@ def test_no_job_is_submitted_if_one_is_refused(api: Api, run: Any, job_file: Pat
         (("--matrix", "env.LR=1,2", "--follow"), "--follow is for one job"),
         (("--matrix", "env.LR=1,2", "--set", "checkpoint.path=a"), "directory of several jobs"),
         (("--matrix", "nodez=1,2"), "did you mean 'nodes'?"),
+        (("--matrix", "nodes=1,2", "--nodes", "1"), "nodes: set to one value"),
     ],
 )
 def test_impossible_sweep_is_refused(
@@ -121,6 +122,8 @@ def test_file_may_say_the_sweep(api: Api, run: Any, job_file: Path) -> None:
     made = jobs(api)
     values = {name: (variable(job, "LR"), variable(job, "SEED")) for name, job in made.items()}
     assert values == {"demo-0": ("1e-3", "3"), "demo-1": ("0,1", "3")}
+    code, _, err = run("launch", job_file, "--set", "env.LR=1")
+    assert (code, "write `--matrix env.LR=1` for" in err) == (ExitCode.BAD_INPUT, True)
     code, _, err = run("launch", job_file, "--name", "x", "--follow")
     assert (code, "--follow is for one job" in err) == (ExitCode.BAD_INPUT, True)
     asked_for = parse_job(job_file.read_text(), where="job")
