@@ -193,7 +193,7 @@ def _of_lock(file: Path) -> Fault | None:
             text=f"locked by process {pid} of {host} {since}",
             remedy="once that process is gone: `pulumi cancel --yes --stack STACK`",
         )
-    if is_running(pid) and not _began_after(pid, when):
+    if is_running(pid) and not _is_another(pid, when):
         return Fault(
             file=file,
             text=f"locked by process {pid}, which runs, {since}",
@@ -202,11 +202,17 @@ def _of_lock(file: Path) -> Fault | None:
     return Fault(file=file, text=f"locked by process {pid}, which is gone, {since}", owner=pid)
 
 
-def _began_after(pid: int, when: object) -> bool:
-    """Return whether a process began after a lock's time: another has the number of its owner."""
+def _is_another(pid: int, when: object) -> bool:
+    """Return whether a process has its number from a lock's owner: it is younger, and no `pulumi`.
+
+    By the clock alone an owner is younger, too, once the clock was set forward under it, as a
+    virtual machine's is that slept.
+    """
     try:
         locked = datetime.fromisoformat(str(when)).timestamp()
-    except ValueError:
+        if "pulumi" in Path(f"/proc/{pid}/comm").read_text():
+            return False
+    except (OSError, ValueError):
         return False
     began = _began(pid)
     return began is not None and began > locked + _CLOCK_IS_SET_WITHIN_S

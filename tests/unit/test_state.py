@@ -113,6 +113,21 @@ def test_owner_whose_number_another_process_has_is_gone(
     assert lock.exists()
 
 
+def test_owner_stays_when_the_clock_is_set(
+    backend: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Set forward by a year, it makes each process a year younger than its lock."""
+    pulumi = backend / "pulumi"
+    pulumi.symlink_to("/bin/sleep")
+    with subprocess.Popen([str(pulumi), "9"]) as owner:
+        lock = _lock(backend, pid=owner.pid, timestamp="2020-01-01T00:00:00Z")
+        code, (row,) = _findings(capsys, "--mend")
+        owner.kill()
+    assert code == ExitCode.REFUSED
+    assert "which runs" in row["text"]
+    assert lock.exists()
+
+
 def test_lock_that_cannot_be_read_is_not_removed(
     backend: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
