@@ -58,7 +58,9 @@ def read_late() -> None:
         return values if isinstance(values, Inputs) else unknown_checking_proxy(values)
 
     names: dict[str, Any] = {
-        "json_format": SimpleNamespace(MessageToDict=_once(json_format.MessageToDict)),
+        "json_format": SimpleNamespace(
+            **{**vars(json_format), "MessageToDict": _once(json_format.MessageToDict)}
+        ),
         "deserialize_properties": deserialize,
         "unknown_checking_proxy": wrap,
     }
@@ -73,11 +75,12 @@ def _once(parse: Callable[[Message], Any]) -> Callable[[Message], Any]:
     parsed: dict[int, tuple[Message, Any]] = {}
 
     def remembered(message: Message) -> Any:
-        # The message is kept as well, so that no other has its id.
-        if id(message) not in parsed:
+        entry = parsed.get(id(message))
+        if entry is None:
             if len(parsed) >= _PARSED:
                 parsed.clear()
-            parsed[id(message)] = (message, parse(message))
-        return parsed[id(message)][1]
+            # The message is kept as well, so that no other has its id.
+            entry = parsed[id(message)] = (message, parse(message))
+        return entry[1]
 
     return remembered

@@ -66,6 +66,8 @@ def test_remediations_read_as_the_sdk_has_it(sdk: Any) -> None:
     parsed = json_format.MessageToDict(_message())
     given = sdk.unknown_checking_proxy(sdk.deserialize_properties(parsed, True))
     assert not isinstance(given, reading.Inputs)
+    # Whatever else a later SDK takes from there.
+    assert sdk.json_format.ParseDict is json_format.ParseDict
 
 
 def test_inputs_are_parsed_once_for_all_rules(monkeypatch: pytest.MonkeyPatch) -> None:
