@@ -149,6 +149,7 @@ def planned(*words: str, framework: str = "torch", nodes: int = 2, processes: in
         ("conda", "run", "-n", "x", "torchrun", "train.py"),
         ("bash", "-c", "cd /workspace && torchrun train.py"),
         ("nsys", "profile", "torchrun", "train.py"),
+        ("torchrun", "-m", "mine.train", "--master_addr", "localhost"),
         ("torchrun", "--tee", "3", "-m", "torchtitan.train"),
     ],
     ids=" ".join,
@@ -173,6 +174,7 @@ def test_commands_with_torchrun_are_taken_as_they_are(words: tuple[str, ...]) ->
             "torchrun train.py -x",
         ),
         ("torchrun --node-rank 1 train.py", "torchrun train.py"),
+        ("python -m torch.distributed.run --node_rank 0 train.py", "torchrun train.py"),
         (
             "torchrun --nproc_per_node=8 --rdzv_backend c10d --rdzv_endpoint=localhost:0 "
             "--role rank --tee 3 -m torchtitan.train --job.config_file a.toml",
