@@ -221,6 +221,9 @@ GOOD: dict[str, dict[str, Any]] = {
     ),
     "torchrun by python": train_job(command=["python3", "-m", "torch.distributed.run", "x.py"]),
     "torchrun in arguments": train_job(command=["bash", "-c"], args=["cd /w; torchrun x.py"]),
+    "accelerate over several lines": train_job(
+        command=["bash", "-c", "accelerate launch \\\n --machine-rank $PET_NODE_RANK x.py"]
+    ),
     "as the SDK writes a function": train_job(command=["bash", "-c", SDK]),
     "a launcher of one's own, in words": own_launcher(command=["./train.sh"]),
     "the image's own command, in words": own_launcher(command=[]),
