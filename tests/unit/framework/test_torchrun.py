@@ -315,7 +315,7 @@ def test_accelerate_may_say_first_that_it_runs_a_module() -> None:
 @pytest.mark.parametrize("start", [["train.py"], ["-m", "mine.train"]])
 @pytest.mark.parametrize("option", ["--config-file", "--config_file", "--cpu"])
 def test_programs_options_are_none_of_accelerates(start: list[str], option: str) -> None:
-    """Without --multi_gpu each node's one process would train alone."""
+    """Each node's one process would train alone without --multi_gpu."""
     assert "--multi_gpu" in planned("accelerate", "launch", *start, option, processes=1).command
 
 
