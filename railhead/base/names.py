@@ -19,6 +19,8 @@ LAUNCHER_LABEL = "railhead.dev/launcher"
 UNCHARGED_LABEL = "railhead.dev/uncharged"
 # In the pods of a runtime: what becomes of the output of jobs that do not say it, `pods` or `bare`.
 LOGS = "RAILHEAD_LOGS"
+# A claim of a pod, for a channel to GPU memory of other nodes.
+NVLINK_CLAIM = "nvlink"
 # A ClusterTrainingRuntime that this stack published.
 PUBLISHED_LABEL = "railhead.dev/published"
 # On what `railhead launch` makes: the job's name.

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from railhead.base.errors import InputError
-from railhead.base.names import FABRIC_LABEL, LAUNCHER_LABEL, LOGS
+from railhead.base.names import FABRIC_LABEL, LAUNCHER_LABEL, LOGS, NVLINK_CLAIM
 from railhead.base.quantity import parse
 from railhead.contract import ClusterContract, NodePool, Runtime, Share
 from railhead.framework.base import NODES, Framework, Gang, program_of
@@ -259,8 +259,10 @@ def _logs(job: JobFile, runtime: Runtime) -> str:
 def _joined(choice: Choice, contract: ClusterContract) -> int:
     """Return the GPUs that NVLink joins to a pod's own, itself included."""
     gpus, pool = choice.share.gpus, contract.pool(choice.runtime)
-    # A part of a machine's GPUs is in no domain of several machines.
-    return max(gpus, pool.nvlink_domain) if gpus == pool.gpus_per_node else gpus
+    claims = (choice.runtime.pod.get("spec") or {}).get("resourceClaims") or ()
+    # A part of a machine's GPUs, or a pod without a channel, is in no domain of several machines.
+    whole = gpus == pool.gpus_per_node and any(c["name"] == NVLINK_CLAIM for c in claims)
+    return max(gpus, pool.nvlink_domain) if whole else gpus
 
 
 def _kept(job: JobFile, runtime: Runtime) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from railhead.base.names import NVLINK_CLAIM
 from railhead.base.quantity import parse
 from railhead.catalog.digests import exact
 from railhead.catalog.parts import HostPath
@@ -23,9 +24,7 @@ from railhead.model.cluster import Cluster, Pool
 
 # A claim of the pod, by which its container asks for the NICs.
 CLAIM = "rdma"
-# Another, for a channel to GPU memory of other nodes; the ComputeDomain of each training namespace,
-# and the template that NVIDIA's driver makes for it.
-NVLINK_CLAIM = "nvlink"
+# The ComputeDomain of each training namespace, and the template that NVIDIA's driver makes for it.
 NVLINK_DOMAIN = "railhead-nvlink"
 # Where a pod has the fabric's profile.
 PROFILE_DIRECTORY = "/etc/railhead/nccl"

@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from railhead.base.errors import InputError
+from railhead.base.names import NVLINK_CLAIM
 from railhead.catalog.switches import SWITCHES, in_words
 from railhead.config import parse
 from railhead.framework import FRAMEWORKS
@@ -552,8 +553,11 @@ def test_nvlink_of_several_machines_is_one_for_megatron() -> None:
     """The 72 GPUs of a rack, of which a machine has but a few."""
     own = contract("megatron")
     rack = [p.model_copy(update={"nvlink_domain": 72, "nodes": 40}) for p in own.node_pools]
-    large = [runtime.model_copy(update={"max_nodes": 40}) for runtime in own.runtimes]
-    wide = own.model_copy(update={"node_pools": tuple(rack), "runtimes": tuple(large)})
+    (runtime,) = own.runtimes
+    spec = {**runtime.pod["spec"], "resourceClaims": [{"name": NVLINK_CLAIM}]}
+    large = runtime.model_copy(update={"max_nodes": 40, "pod": {**runtime.pod, "spec": spec}})
+    wide = own.model_copy(update={"node_pools": tuple(rack), "runtimes": (large,)})
+    apart = wide.model_copy(update={"runtimes": own.runtimes})
     text = "name: a\nnodes: {}\nframework: megatron\ncommand: [pretrain.py, {}]\n"
     sizes = "--tensor-model-parallel-size, '16'"
     for nodes, gpus, problem in (
@@ -567,6 +571,10 @@ def test_nvlink_of_several_machines_is_one_for_megatron() -> None:
             continue
         with pytest.raises(InputError, match=problem):
             make_plan(job, (), wide)
+    # A pod without a channel reaches the other machines by the NICs.
+    job = parse_job(text.format(4, sizes), where="job")
+    with pytest.raises(InputError, match="is more than the 8 GPUs of a node"):
+        make_plan(job, (), apart)
 
 
 def test_deepspeeds_launcher_gets_the_ssh_settings() -> None:
