@@ -162,6 +162,12 @@ def _parts(cluster: Cluster) -> Iterator[Problem]:
             "gpu_operator.compute_domains",
             "true: no pool's machines share an NVLink domain with others; leave it out",
         )
+    if spans and not operator.compute_domains:
+        yield (
+            "gpu_operator.compute_domains",
+            "false: pods reach the other machines of their NVLink domain by the NICs alone; with "
+            "true each gets a channel",
+        )
     if operator.mig != "none":
         yield (
             "gpu_operator.mig",

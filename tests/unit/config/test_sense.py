@@ -871,6 +871,20 @@ DOUBTED: list[tuple[str, Edit, str, str]] = [
         "gpu_operator.compute_domains",
         "NVLink domain",
     ),
+    (
+        "onprem-ib-sriov",
+        many(
+            put("fabric", {"kind": "infiniband", "mode": "dranet", "driver": "install"}),
+            put("fabric.selector", "has(device.driver)"),
+            put("pools[0].instance_type", "dgx-gb200"),
+            put("pools[0].schedulable", None),
+            *(put(f"runtimes[{n}].cpu", "128") for n in (0, 1)),
+            *(put(f"runtimes[{n}].memory", "700Gi") for n in (0, 1)),
+            put("gpu_operator.compute_domains", False),
+        ),
+        "gpu_operator.compute_domains",
+        "by the NICs alone",
+    ),
     ("onprem-roce-shared", put("gpu_operator.mig", "single"), "gpu_operator.mig", "whole ones"),
     (
         "onprem-roce-shared",
