@@ -53,7 +53,9 @@ _SIZES = re.compile(
 _PYTHON = re.compile(
     r"(?<![\w./-])python[0-9.]*(?: -[A-Za-z]+)*(?= (?:-m (?!(?:pip|venv)\b)|\S+\.py\b))"
 )
-_ACCELERATE = re.compile(r"(?<![\w.-])accelerate(?:[ -]|\.commands\.)launch(?=\s)")
+_ACCELERATE = re.compile(
+    r"(?<![\w.-])accelerate(?:[ -]|\.commands\.(?:accelerate_cli )?)launch(?=\s)"
+)
 # Others that start processes, and of which no text is made.
 _STARTS = re.compile(r"(?<![\w.-])(?:deepspeed|torchrun|torch\.distributed\.\w+)(?=\s)")
 #: What `accelerate launch` takes and a shell reads from the pod's variables.
@@ -80,7 +82,8 @@ _ENDS = re.compile(r"\S+\.py\b|[;&|]|$")
 def _accelerate(before: str, word: str) -> bool:
     """Return whether two words of a command are accelerate's launcher."""
     of_module = (before, word) == ("-m", "accelerate.commands.launch")
-    return of_module or (before.rpartition("/")[2], word) == ("accelerate", "launch")
+    name = before.rpartition("/")[2].removesuffix(".commands.accelerate_cli")
+    return of_module or (name, word) == ("accelerate", "launch")
 
 
 def _without(options: Sequence[str], names: re.Pattern[str]) -> tuple[str, ...]:
@@ -184,7 +187,8 @@ class Torch(Framework):
     # Others read none of what Trainer sets; accelerate's takes it as arguments, which start() adds.
     launches: str | None = (
         r"(^|[\s/;&|\"'(])(torchrun|torch\.distributed\.(run|launch))($|[\s;&|\"')])"
-        r"|(^|[\s/;&|\"'(])accelerate( |-|\.commands\.)launch\s[\s\S]*--machine[_-]rank"
+        r"|(^|[\s/;&|\"'(])accelerate( |-|\.commands\.(accelerate_cli )?)launch\s"
+        r"[\s\S]*--machine[_-]rank"
     )
     # Arguments win over the PET_ variables (torch/distributed/argparse_util.py).
     alone: str | None = (

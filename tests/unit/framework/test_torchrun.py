@@ -244,8 +244,9 @@ def test_shell_of_two_programs_gets_no_made_up_text(then: str) -> None:
 
 @pytest.mark.parametrize("option", ["--machine_rank", "--machine-rank"])
 def test_accelerate_over_several_lines_of_a_shell_is_taken(option: str) -> None:
-    text = f"set -e\naccelerate launch \\\n  {option} $PET_NODE_RANK \\\n  train.py"
-    assert planned("bash", "-c", text).command == ("bash", "-c", text)
+    for launcher in ("accelerate launch", "python -m accelerate.commands.accelerate_cli launch"):
+        text = f"set -e\n{launcher} \\\n  {option} $PET_NODE_RANK \\\n  train.py"
+        assert planned("bash", "-c", text).command == ("bash", "-c", text)
 
 
 def test_computed_size_in_a_shell_gets_no_made_up_text() -> None:
@@ -263,7 +264,14 @@ def test_unknown_launcher_gets_no_made_up_command(words: str) -> None:
     assert "torchrun train.py" not in refused.value.remedy
 
 
-@pytest.mark.parametrize("start", [["accelerate"], ["uv", "run", "accelerate"]])
+@pytest.mark.parametrize(
+    "start",
+    [
+        ["accelerate"],
+        ["uv", "run", "accelerate"],
+        ["python", "-m", "accelerate.commands.accelerate_cli"],
+    ],
+)
 def test_accelerates_launcher_gets_the_jobs_rendezvous(start: list[str]) -> None:
     words = [*start, "launch", "--config_file", "f.yaml", "train.py", "$(PET_NODE_RANK)"]
     made = planned(*words)
