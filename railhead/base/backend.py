@@ -144,29 +144,37 @@ def siblings(pid: int) -> list[int]:
     return results
 
 
-def faults(folder: Path, stack: str = "") -> Iterator[Fault]:
+def faults(folder: Path, stack: str = "", project: str = "") -> Iterator[Fault]:
     """Yield the files below a backend's ``folder`` that stop commands, locks first.
 
     Args:
         folder: the backend's.
         stack: of this one's commands; of every stack's without it.
+        project: the stack's; without it, of every project's stack of that name.
     """
     held = False
     inside = folder / ".pulumi"
+    whose = (stack, project)
     for file in sorted((inside / "locks").glob("**/*.json*")):
-        mine = file.suffix != ".attrs" and _settled(file) and _concerns(file, inside, stack)
+        mine = file.suffix != ".attrs" and _settled(file) and _concerns(file, inside, whose)
         if mine and (fault := _of_lock(file)) is not None:
             held = held or bool(fault.remedy)
             yield fault
     # What is half written may be an owner's.
     if not held:
-        yield from _half_written(inside, stack)
+        yield from _half_written(inside, whose)
 
 
-def _concerns(file: Path, folder: Path, stack: str) -> bool:
-    """Return whether a file of a backend is the stack's, or no single stack's."""
-    above = len(file.relative_to(folder).parts) < 3
-    return not stack or above or stack in (file.parent.name, file.name.partition(".json")[0])
+def _concerns(file: Path, folder: Path, whose: tuple[str, str]) -> bool:
+    """Return whether a file of a backend is the stack's of the project, or no single stack's."""
+    stack, project = whose
+    above = file.relative_to(folder).parts[1:-1]
+    if not stack or not above:
+        return True
+    # KIND/[organization/]PROJECT/STACK...; a backend of before has no projects.
+    projects = {*above} - {"organization", stack}
+    mine = stack in (file.parent.name, file.name.partition(".json")[0])
+    return mine and (not project or not projects or project in projects)
 
 
 def _of_lock(file: Path) -> Fault | None:
@@ -218,12 +226,12 @@ def _is_another(pid: int, when: object) -> bool:
     return began is not None and began > locked + _CLOCK_IS_SET_WITHIN_S
 
 
-def _half_written(folder: Path, stack: str) -> Iterator[Fault]:
+def _half_written(folder: Path, whose: tuple[str, str]) -> Iterator[Fault]:
     for file in sorted(folder.glob("**/*.attrs")):
-        if _settled(file) and _concerns(file, folder, stack) and not _is_whole(file):
+        if _settled(file) and _concerns(file, folder, whose) and not _is_whole(file):
             yield Fault(file=file, text="an empty sidecar: `failed to load checkpoint: EOF`")
     for file in sorted([*(folder / "stacks").glob("**/*.json"), *folder.glob("stacks/**/*.gz")]):
-        if _settled(file) and _concerns(file, folder, stack) and not _is_whole(file):
+        if _settled(file) and _concerns(file, folder, whose) and not _is_whole(file):
             yield Fault(file=file, text="a state that is not whole", remedy=_way_back(file, folder))
 
 
@@ -275,14 +283,14 @@ def _json(file: Path) -> object:
         return None
 
 
-def mend(folder: Path, stack: str = "") -> list[Fault]:
+def mend(folder: Path, stack: str = "", project: str = "") -> list[Fault]:
     """Remove the files that a killed `pulumi` left and nobody needs; return them.
 
     Waits for the stand-ins that the killed one had started: another run must not begin while, say,
     a Helm of theirs still cleans up.
     """
     removed = []
-    for fault in faults(folder, stack):
+    for fault in faults(folder, stack, project):
         if fault.remedy:
             continue
         if fault.owner:

@@ -34,14 +34,15 @@ def state(
     from railhead.base import backend
     from railhead.base.errors import ExitCode, PrerequisiteError
     from railhead.cli.drift import exported
-    from railhead.config.files import stack_file, stack_name
+    from railhead.config.files import project_name, stack_file, stack_name
 
     file = stack_file(stack)
-    name = stack_name(file)
+    name, project = stack_name(file), project_name(file)
     folder = backend.backend_folder()
-    removed = backend.mend(folder, name) if folder and mend else []
+    removed = backend.mend(folder, name, project) if folder and mend else []
     findings = [_mended(fault) for fault in removed]
-    findings += [_stops(fault, name) for fault in backend.faults(folder, name)] if folder else []
+    left = backend.faults(folder, name, project) if folder else ()
+    findings += [_stops(fault, name) for fault in left]
     if all(finding.passed for finding in findings):
         try:
             document = exported(name, file)

@@ -75,12 +75,23 @@ def project_folder(start: Path) -> Path | None:
     return None
 
 
+def project_name(stack: Path) -> str:
+    """Return the name of the project that a stack's file is in; empty without one."""
+    folder = project_folder(stack.absolute().parent)
+    return _text(folder / PROJECT_FILE, "name", "") if folder else ""
+
+
 def stack_config_dir(file: Path) -> str:
     """Return the folder of stack files that a Pulumi.yaml names, relative to it."""
+    return _text(file, "stackConfigDir", "stacks")
+
+
+def _text(file: Path, key: str, default: str) -> str:
+    """Return a text that a Pulumi.yaml has."""
     try:
         settings = yaml.safe_load(read_text(file))
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
         # The engine reports what is wrong with it.
-        return "stacks"
-    named = settings.get("stackConfigDir") if isinstance(settings, dict) else None
-    return named if isinstance(named, str) else "stacks"
+        return default
+    value = settings.get(key) if isinstance(settings, dict) else None
+    return value if isinstance(value, str) else default

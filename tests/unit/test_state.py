@@ -21,6 +21,7 @@ from railhead.cli import run
 REPO = Path(__file__).resolve().parents[2]
 STACK = str(REPO / "stacks" / "Pulumi.onprem-ib-sriov.yaml")
 NAME = "onprem-ib-sriov"
+PROJECT = "railhead"
 PENDING = {"resource": {"urn": "urn:pulumi:s::p::aws:eks/nodeGroup:NodeGroup::pool"}}
 
 
@@ -52,10 +53,10 @@ def test_what_a_killed_update_left_is_mended(
 ) -> None:
     dead = subprocess.Popen(["true"])
     dead.wait()
-    lock = backend / ".pulumi" / "locks" / "organization" / "p" / NAME / "a.json"
+    lock = backend / ".pulumi" / "locks" / "organization" / PROJECT / NAME / "a.json"
     lock.parent.mkdir(parents=True)
     lock.write_text(json.dumps({"pid": dead.pid, "hostname": socket.gethostname()}))
-    sidecar = backend / ".pulumi" / "stacks" / "p" / f"{NAME}.json.attrs"
+    sidecar = backend / ".pulumi" / "stacks" / PROJECT / f"{NAME}.json.attrs"
     sidecar.parent.mkdir(parents=True)
     sidecar.touch()
     os.utime(sidecar, (0, 0))
@@ -81,7 +82,7 @@ def test_an_owner_that_may_live_and_open_operations_are_said(
     assert code == ExitCode.REFUSED
     assert row["name"] == "pool"
     assert "pulumi refresh --yes --clear-pending-creates" in row["remedy"]
-    lock = backend / ".pulumi" / "locks" / "organization" / "p" / NAME / "a.json"
+    lock = backend / ".pulumi" / "locks" / "organization" / PROJECT / NAME / "a.json"
     lock.parent.mkdir(parents=True)
     lock.write_text(json.dumps({"pid": 1, "hostname": "elsewhere"}))
     code, (row,) = _findings(capsys, "--mend")
@@ -90,8 +91,8 @@ def test_an_owner_that_may_live_and_open_operations_are_said(
     assert lock.exists()
 
 
-def _lock(backend: Path, stack: str = NAME, **content: Any) -> Path:
-    path = backend / ".pulumi" / "locks" / "organization" / "p" / stack / "a.json"
+def _lock(backend: Path, stack: str = NAME, project: str = PROJECT, **content: Any) -> Path:
+    path = backend / ".pulumi" / "locks" / "organization" / project / stack / "a.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"hostname": socket.gethostname()} | content))
     return path
@@ -151,7 +152,9 @@ def test_locks_of_other_stacks_stop_nothing(
     backend: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _lock(backend, "other", pid=os.getpid())
-    sidecar = backend / ".pulumi" / "stacks" / "p" / f"{NAME}.json.attrs"
+    # As in one backend for all projects of a home directory.
+    _lock(backend, project="another", pid=os.getpid())
+    sidecar = backend / ".pulumi" / "stacks" / PROJECT / f"{NAME}.json.attrs"
     sidecar.parent.mkdir(parents=True)
     sidecar.touch()
     os.utime(sidecar, (0, 0))
@@ -177,8 +180,8 @@ def test_odd_lock_is_mended(
 def test_state_that_is_not_whole_has_a_way_back(
     backend: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    states = backend / ".pulumi" / "stacks" / "p"
-    copies = backend / ".pulumi" / "backups" / "p" / NAME
+    states = backend / ".pulumi" / "stacks" / PROJECT
+    copies = backend / ".pulumi" / "backups" / PROJECT / NAME
     for folder in (states, copies):
         folder.mkdir(parents=True)
     torn = states / f"{NAME}.json.gz"
