@@ -23,18 +23,19 @@ MOST = 100
 #: What each job of an array has its number in.
 INDEX = "env.ARRAY_INDEX"
 _EXAMPLE = "such as --matrix env.LR=1e-3,1e-4"
+_IN_PARTS = "launch it in parts, each under its own --name"
 
 
 def asked(matrix: Sequence[str], array: str | None) -> dict[str, tuple[str, ...]]:
     """Return the values by field that the options ask for, those of ``--array`` first.
 
     Raises:
-        InputError: an option has no field or no value, or numbers in another form.
+        InputError: an option has no field or no value, or numbers in another form or too many.
 
     >>> asked(["env.LR=1,2"], "0-2")
     {'env.ARRAY_INDEX': ('0', '1', '2'), 'env.LR': ('1', '2')}
     """
-    results = {INDEX: tuple(dict.fromkeys(_numbers(array)))} if array is not None else {}
+    results = {INDEX: _indices(array)} if array is not None else {}
     for item in matrix:
         field, equals, text = item.partition("=")
         values = tuple(text.split(","))
@@ -43,6 +44,13 @@ def asked(matrix: Sequence[str], array: str | None) -> dict[str, tuple[str, ...]
         if field in results:
             raise InputError(f"--matrix {field}: given twice", remedy="leave it out")
         results[field] = values
+    return results
+
+
+def _indices(array: str) -> tuple[str, ...]:
+    results = tuple(dict.fromkeys(_numbers(array)))
+    if len(results) > MOST:
+        raise InputError(f"--array {array}: more than {MOST} numbers", remedy=_IN_PARTS)
     return results
 
 
@@ -83,9 +91,9 @@ def combinations(
     if "name" in matrix:
         raise InputError("--matrix name: each job's name has its number", remedy="leave it out")
     if (count := math.prod(map(len, matrix.values()))) > MOST:
+        options = "--array and --matrix" if INDEX in matrix else "--matrix"
         raise InputError(
-            f"--matrix: {count} combinations; allowed: at most {MOST}",
-            remedy="launch it in parts, each under its own --name",
+            f"{options}: {count} combinations; allowed: at most {MOST}", remedy=_IN_PARTS
         )
     fields = [[f"{field}={value}" for value in values] for field, values in matrix.items()]
     return [list(row) for row in itertools.product(*fields)]

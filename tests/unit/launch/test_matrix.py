@@ -98,8 +98,11 @@ def test_wrong_matrix_names_the_option() -> None:
     for array in ("", "a", "3-1", "1,", "1-2-3", "0-9%2", "-1", "1:2"):
         with pytest.raises(InputError, match=f"--array {array}: not numbers"):
             asked((), array)
-    with pytest.raises(InputError, match="101 combinations"):
-        combinations(asked((), "1-999999"))
+    for array in ("0-100", "1-999999", "0-60,100-160"):
+        with pytest.raises(InputError, match=f"^--array {array}: more than 100 numbers"):
+            asked((), array)
+    with pytest.raises(InputError, match="--array and --matrix: 102 combinations"):
+        combinations(asked(["env.A=1,2"], "0-50"))
 
 
 def test_array_is_one_job_for_each_number(api: Api, run: Any, job_file: Path) -> None:
