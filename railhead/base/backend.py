@@ -166,7 +166,11 @@ def faults(folder: Path, stack: str = "", project: str = "") -> Iterator[Fault]:
 
 
 def _concerns(file: Path, folder: Path, whose: tuple[str, str]) -> bool:
-    """Return whether a file of a backend is the stack's of the project, or no single stack's."""
+    """Return whether a file of a backend is the stack's of the project, or no single stack's.
+
+    A state is PROJECT/STACK.json, all else in a folder PROJECT/STACK (pulumi v3.260,
+    pkg/backend/diy: store.go, projectReferenceStore; lock.go, stackLockDir).
+    """
     stack, project = whose
     above = file.relative_to(folder).parts[1:-1]
     if not stack or not above:

@@ -154,6 +154,10 @@ def test_locks_of_other_stacks_stop_nothing(
     _lock(backend, "other", pid=os.getpid())
     # As in one backend for all projects of a home directory.
     _lock(backend, project="another", pid=os.getpid())
+    theirs = backend / ".pulumi" / "stacks" / "another" / f"{NAME}.json.attrs"
+    theirs.parent.mkdir(parents=True)
+    theirs.touch()
+    os.utime(theirs, (0, 0))
     sidecar = backend / ".pulumi" / "stacks" / PROJECT / f"{NAME}.json.attrs"
     sidecar.parent.mkdir(parents=True)
     sidecar.touch()
