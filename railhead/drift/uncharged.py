@@ -1,4 +1,4 @@
-"""GPUs in use that no Workload accounts for, and that Kueue would promise to a gang as well."""
+"""GPUs in use that no Workload accounts for, and quota that Workloads hold without a job."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from railhead.base.names import KUEUE_API, TRAINING_LABEL
 from railhead.base.quantity import parse
 from railhead.drift.objects import Api, Discovery, Drift, Object, Severity, subject
 from railhead.kube.conditions import holds
+from railhead.kube.jobs import UID_LABEL
 
 _GPUS = ("nvidia.com/gpu", "amd.com/gpu")
 _ENDED = ("Succeeded", "Failed")
@@ -17,15 +18,17 @@ _ENDED = ("Succeeded", "Failed")
 def uncharged(ours: Sequence[Object], api: Api, discovery: Discovery) -> Iterator[Drift]:
     """Yield each training namespace whose pods have more GPUs than its Workloads are charged for.
 
-    Sums are compared, since the owners of a pod are what its author wrote.
+    Kueue would promise them to a gang as well. Sums are compared, since the owners of a pod are
+    what its author wrote. Each Workload that holds quota without a job follows.
     """
     for namespace in (o for o in ours if _trains(o)):
         name = namespace["metadata"]["name"]
-        workloads = discovery.path(KUEUE_API, "Workload", name)
-        if workloads is None:
+        path = discovery.path(KUEUE_API, "Workload", name)
+        if path is None:
             return
+        workloads = api.list(path)
         pods = [p for p in api.list(f"/api/v1/namespaces/{name}/pods") if _runs(p) and _taken(p)]
-        charged = _charged(api.list(workloads))
+        charged = _charged(workloads)
         for gpu, taken in sum((_taken(pod) for pod in pods), Counter()).items():
             if taken > charged[gpu]:
                 names = sorted(pod["metadata"]["name"] for pod in pods)
@@ -38,6 +41,33 @@ def uncharged(ours: Sequence[Object], api: Api, discovery: Discovery) -> Iterato
                     remedy="delete the job that no Workload belongs to (kubectl get workloads -n "
                     f"{name}), and restore the guards; one that was deleted takes its grace to end",
                 )
+        yield from map(_without_job, filter(_left, workloads))
+
+
+def _left(workload: Object) -> bool:
+    """Return whether a Workload holds quota, and its job was deleted without it.
+
+    So a Job is deleted by Kubernetes' client for Python, unless told otherwise: the garbage
+    collector takes the owner away, and Kueue ends the Workload of a job that it finds alone
+    (v0.16.2, pkg/controller/jobframework/reconciler.go, dropFinalizers).
+    """
+    owned = workload["metadata"].get("ownerReferences")
+    return not owned and bool(_assigned(workload))
+
+
+def _without_job(workload: Object) -> Drift:
+    metadata = workload["metadata"]
+    gpus = ", ".join(f"{count} {gpu}" for gpu, count in _charged([workload]).items())
+    pods = f"batch.kubernetes.io/controller-uid={metadata.get('labels', {}).get(UID_LABEL, '')}"
+    return Drift(
+        severity=Severity.CHANGED,
+        subject=subject({"kind": "Workload"} | workload),
+        field="metadata.ownerReferences",
+        stack="a job",
+        live=f"none, and quota for {gpus or 'no GPU'}, which it holds until it is deleted",
+        remedy=f"kubectl delete pods -n {metadata['namespace']} -l {pods}, then kubectl delete "
+        f"workload -n {metadata['namespace']} {metadata['name']}",
+    )
 
 
 def _trains(body: Object) -> bool:
@@ -69,9 +99,15 @@ def _charged(workloads: Sequence[Object]) -> Counter[str]:
     return _gpus(
         assigned.get("resourceUsage", {})
         for workload in workloads
-        if not holds(workload, "Finished")
-        for assigned in workload.get("status", {}).get("admission", {}).get("podSetAssignments", ())
+        for assigned in _assigned(workload)
     )
+
+
+def _assigned(workload: Object) -> Sequence[Object]:
+    """Return the pod sets for which a Workload that has not ended holds quota."""
+    if holds(workload, "Finished"):
+        return ()
+    return workload.get("status", {}).get("admission", {}).get("podSetAssignments", ())
 
 
 def _gpus(quantities: Iterable[dict[str, str]]) -> Counter[str]:

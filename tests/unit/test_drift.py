@@ -498,7 +498,15 @@ def _beside(pod: dict[str, Any], **more: Any) -> dict[str, Any]:
 def _workload(finished: str = "False") -> dict[str, Any]:
     assigned = {"name": "node", "resourceUsage": {"cpu": "1", "nvidia.com/gpu": "8"}}
     conditions = [{"type": "Finished", "status": finished}]
+    owner = {"kind": "Job", "name": "j", "uid": "u", "controller": True}
     return {
+        "kind": "Workload",
+        "metadata": {
+            "name": "job-j",
+            "namespace": "training",
+            "labels": {"kueue.x-k8s.io/job-uid": "u"},
+            "ownerReferences": [owner],
+        },
         "status": {"admission": {"podSetAssignments": [assigned]}, "conditions": conditions},
     }
 
@@ -522,6 +530,23 @@ def test_gpus_that_no_queue_is_charged_for(
     ours = [{"kind": "Namespace", "metadata": {"name": "training", "labels": labels}}]
     api = InUse(pods, workloads)
     assert [d.live for d in uncharged(ours, api, Discovery(api))] == ([live] if live else [])
+
+
+def test_quota_held_without_a_job_is_drift() -> None:
+    labels = {"railhead.dev/training": "true"}
+    ours = [{"kind": "Namespace", "metadata": {"name": "training", "labels": labels}}]
+    left, ended, waits = _workload(), _workload("True"), _workload()
+    waits["status"] = {}
+    for workload in (left, ended, waits):
+        del workload["metadata"]["ownerReferences"]
+    api = InUse([_pod("mine")], [left, ended, waits])
+    (row,) = uncharged(ours, api, Discovery(api))
+    assert (row.subject, row.severity) == ("Workload training/job-j", Severity.CHANGED)
+    assert row.live == "none, and quota for 8 nvidia.com/gpu, which it holds until it is deleted"
+    assert row.remedy == (
+        "kubectl delete pods -n training -l batch.kubernetes.io/controller-uid=u, "
+        "then kubectl delete workload -n training job-j"
+    )
 
 
 class Nodes:
