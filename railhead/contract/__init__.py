@@ -28,6 +28,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from railhead.base.errors import InputError, NotFoundError
 from railhead.base.placing import unplaced
+from railhead.base.retries import HOPELESS
 from railhead.contract.migrations import SCHEMA_VERSION, current
 
 if TYPE_CHECKING:
@@ -217,9 +218,10 @@ class Runtime(_Model):
     ``reserved`` are the variables that no job may set, with who sets them. ``process_prefix`` is a
     regular expression for the start of a process' log lines, its group the process' number on its
     node; None if they have no prefix. ``restarts`` is how often a failed gang is recreated, None
-    if an older stack did not say. ``programs`` is the directory in which its pods have Railhead's
-    programs, empty if they have none. ``told`` are the reserved variables that launch sets for each
-    job, because no policy of Trainer's sets them.
+    if an older stack did not say, ``never_on`` are exit codes after which it is not. ``programs``
+    is the directory in which its pods have Railhead's programs, empty if they have none. ``told``
+    are the reserved variables that launch sets for each job, because no policy of Trainer's sets
+    them.
     """
 
     name: str
@@ -242,6 +244,7 @@ class Runtime(_Model):
     process_prefix: str | None = None
     told: tuple[str, ...] = ()
     restarts: Count | None = None
+    never_on: tuple[Count, ...] = HOPELESS
     programs: str = ""
     pod: Annotated[dict[str, Any], BeforeValidator(_whole)] = Field(default_factory=dict)
 

@@ -78,6 +78,7 @@ class Plan:
         logs_claim: the claim that what they print is put on; empty where it is on none.
         max_seconds: how long it may run once admitted; 0 for ever.
         restarts: how often the gang is recreated; None for the runtime's own number.
+        never_on: exit codes after which it is not, as the runtime has them.
         finished_days: how long its pods stay once it is over; None for ever.
         role: what its pods are called in their gang.
         roles: the gang's other pods, each a plan of the same name, namespace and queue.
@@ -129,6 +130,7 @@ class Plan:
     # Its end.
     max_seconds: int
     restarts: int | None
+    never_on: tuple[int, ...]
     finished_days: int | None = None
     role: str = MAIN_ROLE
     roles: tuple[Plan, ...] = ()
@@ -499,6 +501,7 @@ def _part(job: JobFile, files: tuple[Payload, ...], contract: ClusterContract, r
         logs_claim=checkpoint.claim if checkpoint and _kept(job, runtime) else "",
         max_seconds=seconds(job.timeout) if job.timeout else 0,
         restarts=runtime.restarts if counts and job.restarts is None else job.restarts,
+        never_on=runtime.never_on,
         finished_days=contract.made.finished_days,
         role=role,
         notes=tuple(_notes(job, choice, contract)),

@@ -217,6 +217,7 @@ def _runtime(cluster: Cluster, runtime: ResolvedRuntime) -> contract.Runtime:
         process_prefix=framework.process_prefix,
         told=_told(cluster, framework),
         restarts=config.restarts.most(pool_gpus(runtime.pool)),
+        never_on=config.restarts.never_on,
         programs=PROFILE_DIRECTORY,
         pod=dict(runtime.pod),
     )

@@ -37,13 +37,14 @@ class JobSet(Api):
                 "restartStrategy": "BlockingRecreate",
             }
             # Launch submits those of several roles, to a JobSet that has such rules.
-            rules = {"rules": retries.of_job_set(retries.HOPELESS)} if plan.roles else {}
+            codes = {code for part in plan.parts for code in part.never_on}
+            rules = {"rules": retries.of_job_set([*codes])} if plan.roles else {}
             spec = {"failurePolicy": policy | rules} | spec
         return spec
 
 
 def _replicated(plan: Plan, template: Object, *, several: bool) -> Object:
-    ends = retries.of_job(retries.HOPELESS, plan.container) if several else {"backoffLimit": 0}
+    ends = retries.of_job(plan.never_on, plan.container) if several else {"backoffLimit": 0}
     job: Object = {
         **ends,
         "completionMode": "Indexed",

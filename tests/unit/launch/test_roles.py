@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -174,6 +175,23 @@ def test_end_of_a_gang() -> None:
         assert disrupted["onPodConditions"][0]["type"] == "DisruptionTarget"
         assert hopeless["onExitCodes"]["containerName"] == container["name"]
         assert hopeless["onExitCodes"]["values"] == list(HOPELESS)
+
+
+def test_exit_codes_that_end_a_role_are_its_runtimes() -> None:
+    (runtime,) = CONTRACT.runtimes
+    own = runtime.model_copy(update={"never_on": (137, 2)})
+    plan = made(contract=CONTRACT.model_copy(update={"runtimes": (own,)}))
+    servers, reward = plan.roles
+    roles = (replace(servers, never_on=()), replace(reward, never_on=(3,)))
+    (jobset,) = apis()["jobset"].objects(replace(plan, roles=roles))
+    _, hopeless = jobset["spec"]["failurePolicy"]["rules"]
+    assert "(2|3|137)" in hopeless["onJobFailureMessagePatterns"][0]
+    codes = [
+        [rule["onExitCodes"]["values"] for rule in policy["rules"] if "onExitCodes" in rule]
+        for role in jobset["spec"]["replicatedJobs"]
+        for policy in (role["template"]["spec"]["podFailurePolicy"],)
+    ]
+    assert codes == [[[2, 137]], [], [[3]]]
 
 
 def test_only_a_job_whose_end_ends_all_goes_by_itself() -> None:
