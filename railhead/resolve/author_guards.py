@@ -13,6 +13,7 @@ from railhead.base.names import JOBS_OWNER, PRIORITY_LABEL, QUEUE_LABEL
 from railhead.catalog.versions import COMBINATIONS
 from railhead.fabric.mode import GKE_INTERFACES, NETWORKS_ANNOTATION
 from railhead.machines import MACHINES
+from railhead.model.capacity import quantities
 from railhead.model.cluster import Cluster
 from railhead.resolve import cel
 from railhead.resolve.callers import ADMINISTRATORS, controllers, no_controller
@@ -45,17 +46,6 @@ _SLICES = (
     "kueue.x-k8s.io/workload-slice-replacement-for",
 )
 _TRAINER = {"trainer.kubeflow.org": ("trainjobs",)}
-# Kueue chooses a flavor, and with it the nodes, by what pods ask for (v0.16.2, pkg/scheduler/
-# flavorassigner, assignFlavors): by init containers and by the pod as a whole, too, but not by the
-# limits of the whole (pkg/workload/resources.go, UseLimitsAsMissingRequestsInPod).
-_ASKS = (
-    "size(p.?spec.?resources.?requests.orValue({})) > 0"
-    " || (dyn(p.?spec.?containers.orValue([])) + dyn(p.?spec.?initContainers.orValue([])))"
-    ".exists(c, size(c.?resources.?requests.orValue({})) > 0"
-    " || size(c.?resources.?limits.orValue({})) > 0)",
-    "the pods ask for nothing, so that no queue is charged and they run on any node, of no pool "
-    "too: set resources.requests, cpu and memory at least",
-)
 
 
 def author_policies(cluster: Cluster, fabric: FabricDemand) -> dict[str, dict[str, Any]]:
@@ -98,6 +88,9 @@ def job_owner_policy(cluster: Cluster) -> dict[str, Any]:
             " || variables.before.?annotations[?k] == optional.of(variables.annotations[k]))",
             "an annotation lets the job run on while what it grows by waits: remove it",
         ),
+    ]
+    # The labels of an object that is older than the guard may still be changed.
+    of_specs = [
         (
             "[dyn(object).?spec.?managedBy, dyn(object).?spec.?runPolicy.?managedBy].all(m,"
             f" m.orValue({cel.string(_MANAGERS[0])}) in {cel.strings(_MANAGERS)})",
@@ -128,7 +121,7 @@ def job_owner_policy(cluster: Cluster) -> dict[str, Any]:
         (
             # The type cannot change, and the API server labels an older one at its use
             # (kubernetes v1.35.8, pkg/serviceaccount/legacy.go).
-            "dyn(object).kind != 'Secret' || request.operation == 'UPDATE'"
+            "dyn(object).kind != 'Secret'"
             " || dyn(object).?type.orValue('') != 'kubernetes.io/service-account-token'",
             "a Secret of this type gets a token that does not end: jobs have none; remove type",
         ),
@@ -151,8 +144,15 @@ def job_owner_policy(cluster: Cluster) -> dict[str, Any]:
             {"name": "before", "expression": before},
             {"name": "labels", "expression": "variables.now.?labels.orValue({})"},
             {"name": "annotations", "expression": "variables.now.?annotations.orValue({})"},
+            {
+                "name": "kept",
+                "expression": "request.operation == 'UPDATE'"
+                " && dyn(object).?spec == dyn(oldObject).?spec",
+            },
         ],
-        "validations": cel.validations(rows),
+        "validations": cel.validations(
+            [*rows, *((f"variables.kept || {rule}", message) for rule, message in of_specs)]
+        ),
     }
 
 
@@ -177,6 +177,26 @@ def _author_rules(cluster: Cluster, fabric: FabricDemand) -> list[tuple[str, str
     return on("p", listed, more)
 
 
+def _asks(cluster: Cluster) -> tuple[str, str]:
+    """Return (expression, message): a template ``p`` asks for something that queues are charged.
+
+    Kueue chooses a flavor, and with it the nodes, by what pods ask for (v0.16.2, pkg/scheduler/
+    flavorassigner, assignFlavors): by init containers and by the pod as a whole, too, but not by
+    the limits of the whole (pkg/workload/resources.go, UseLimitsAsMissingRequestsInPod). A resource
+    that it leaves out (dropExcludedResources), or of which 0 is asked for and no queue has any,
+    chooses none.
+    """
+    names = dict.fromkeys(name for pool in cluster.pools for name in quantities(cluster, pool))
+    asks = f".orValue({{}}).exists(r, r in {cel.strings(tuple(names))})"
+    return (
+        f"p.?spec.?resources.?requests{asks}"
+        " || (dyn(p.?spec.?containers.orValue([])) + dyn(p.?spec.?initContainers.orValue([])))"
+        f".exists(c, c.?resources.?requests{asks} || c.?resources.?limits{asks})",
+        "the pods ask for nothing that a queue is charged for, and would run on any node, of no "
+        "pool too: set resources.requests, cpu and memory at least",
+    )
+
+
 def job_author_policy(cluster: Cluster, fabric: FabricDemand) -> dict[str, Any]:
     """Return the policy on the pod templates that a job's author writes.
 
@@ -196,7 +216,7 @@ def job_author_policy(cluster: Cluster, fabric: FabricDemand) -> dict[str, Any]:
         ],
         "validations": cel.validations(
             (f"variables.kept || variables.templates.all(p, {rule})", message)
-            for rule, message in (*_author_rules(cluster, fabric), _ASKS)
+            for rule, message in (*_author_rules(cluster, fabric), _asks(cluster))
         ),
     }
 
@@ -260,8 +280,9 @@ def orphans_policy(cluster: Cluster) -> dict[str, Any]:
                 (
                     "dyn(request).?options.?propagationPolicy.orValue('') != 'Orphan'"
                     " && !dyn(request).?options.?orphanDependents.orValue(false)",
-                    "a job that is deleted without what it made leaves its Workload, which holds "
-                    "its quota for ever: leave out --cascade=orphan",
+                    "a job that is deleted without what it made leaves its pods, which nobody "
+                    "clears away, and its Workload, which holds its quota for ever unless the job "
+                    "has ended: leave out --cascade=orphan",
                 )
             ]
         ),

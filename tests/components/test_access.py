@@ -554,6 +554,29 @@ def test_the_api_server_may_label_a_token_that_was_there(people: People) -> None
         people.server.delete([token])
 
 
+def test_labels_of_a_job_older_than_a_guard_may_change(people: People) -> None:
+    older = named(JOB_SET, "older")
+    older["spec"]["volumeClaimPolicies"] = [{"templates": [{"metadata": {"name": "a"}}]}]
+    collection = people.server.path(older, collection=True)
+    people.server.controller("jobset-system", "before").request("POST", collection, body=older)
+
+    def change(body: dict[str, Any]) -> None:
+        people.clients["R"].request(
+            "PATCH",
+            people.server.path(older),
+            body=body,
+            content_type="application/merge-patch+json",
+            query={"dryRun": "All"},
+        )
+
+    try:
+        change({"metadata": {"labels": {"note": "kept"}}})
+        with pytest.raises(ApiError, match="volumeClaimPolicies has claims made"):
+            change({"spec": {"volumeClaimPolicies": [{"templates": []}]}})
+    finally:
+        people.server.delete([older])
+
+
 def _pod(**spec: Any) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
