@@ -33,6 +33,8 @@ REPLICAS_LABEL = "jobset.sigs.k8s.io/replicatedjob-replicas"
 JOB_INDEX_LABEL = "jobset.sigs.k8s.io/job-index"
 INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
 UID_LABEL = "kueue.x-k8s.io/job-uid"
+# Three in two hours, as the alert RailheadGangKeepsRestarting has it.
+_OFTEN, _OFTEN_S = 3, 2400
 #: The kind of a job of several roles; all others are TrainJobs.
 JOBSET = "JobSet"
 JOBSET_API = "jobset.x-k8s.io/v1alpha2"
@@ -610,6 +612,7 @@ def _detail(
     queue: str,
     wanted: int,
     roles: Sequence[Role],
+    again: str,
 ) -> str:
     if phase is Phase.QUEUED and volcano.queue_of(job):
         return _unbound(cluster, job, group, wanted)
@@ -620,7 +623,7 @@ def _detail(
     if phase is Phase.SUSPENDED:
         return deactivated(workload) or "suspended, and no queue will start it"
     if phase is Phase.ADMITTED:
-        return "admitted by the queue; pods are being made"
+        return "; ".join(["admitted by the queue", again or "pods are being made"])
     if phase in (Phase.STARTING, Phase.RUNNING, Phase.CANCELLING):
         up = [n for n in nodes if n.phase in ("Running", "Succeeded")]
         each = [
@@ -631,8 +634,23 @@ def _detail(
         history = put_back(workload)
         running = f"{len(up)} of {wanted} pods running"
         running += f": {', '.join(each)}" if each else ""
-        return "; ".join([running, *why, *([history] if history else [])])
+        return "; ".join(filter(None, [running, *why, history, again]))
     return ""
+
+
+def _again(name: str, restarts: int, held: int) -> str:
+    """Return how often a gang that keeps dying was recreated; empty for others.
+
+    JobSet has no pause between restarts, and counts them for the whole life of a job (v0.10.1 and
+    v0.12.0, api/jobset/v1alpha2, FailurePolicy).
+    """
+    if restarts < _OFTEN or not held or held / restarts > _OFTEN_S:
+        return ""
+    return (
+        f"restarted {restarts} times, after less than {_OFTEN_S // 60} min each on average: "
+        f"`railhead logs {name} --previous` shows how attempts ended, `railhead cancel {name}` "
+        "gives its nodes back"
+    )
 
 
 def _end(workload: Object | None, now: datetime) -> datetime:
@@ -674,6 +692,7 @@ def _build(
     phase = _phase(job, workload, group, nodes, wanted)
     now, created = datetime.now(UTC), _time(metadata["creationTimestamp"])
     held, end = _held_seconds(workload, now), _end(workload, now)
+    restarts = int(((child or {}).get("status") or {}).get("restarts") or 0)
     began = min((_time(node.created) for node in nodes if node.created), default=end)
     return JobState(
         name=metadata["name"],
@@ -690,6 +709,7 @@ def _build(
             queue=queue,
             wanted=wanted,
             roles=roles,
+            again=_again(metadata["name"], restarts, held),
         ),
         queue=queue,
         runtime=(spec.get("runtimeRef") or {}).get("name") or "",
@@ -701,7 +721,7 @@ def _build(
         charged=counted,
         created=created,
         nodes=nodes,
-        restarts=int(((child or {}).get("status") or {}).get("restarts") or 0),
+        restarts=restarts,
         user=str((metadata.get("annotations") or {}).get(USER) or ""),
         held=held,
         before=max(0, held - max(0, int((end - began).total_seconds()))),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -168,6 +169,21 @@ def test_eviction_costs_its_work_and_not_its_wait(api: Api, run: Any) -> None:
     api.logs["demo-node-0-0-abcde"] = [f"{DAY}03:02:00Z importing", f"{DAY}03:05:00Z step 3/9"]
     [row] = json.loads(run("list", "--hours", "queue", "--json")[1])
     assert (row["lost_gpu_hours"], row["lost_at_most"]) == (round(4 / 60 * 16, 2), False)
+
+
+@pytest.mark.parametrize(
+    ("restarts", "minutes", "says"),
+    [(2, 4, ""), (3, 119, "restarted 3 times, after less than 40 min each"), (3, 122, "")],
+)
+def test_status_reports_a_gang_that_keeps_dying(
+    api: Api, run: Any, restarts: int, minutes: int, says: str
+) -> None:
+    owner = job(api, "demo", restarts=restarts, ended="")
+    since = datetime.now(UTC) - timedelta(minutes=minutes)
+    status = world.workload(api, owner, admitted=True)["status"]
+    status["conditions"][1]["lastTransitionTime"] = since.isoformat()
+    detail = json.loads(run("list", "--json")[1])[0]["detail"]
+    assert (says in detail, "restarted" in detail) == (True, bool(says))
 
 
 def test_reading_the_kept_logs_makes_no_folder(api: Api, run: Any) -> None:
