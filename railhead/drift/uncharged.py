@@ -107,7 +107,8 @@ def _assigned(workload: Object) -> Sequence[Object]:
     """Return the pod sets for which a Workload that has not ended holds quota."""
     if holds(workload, "Finished"):
         return ()
-    return workload.get("status", {}).get("admission", {}).get("podSetAssignments", ())
+    admission: Object = workload.get("status", {}).get("admission", {})
+    return admission.get("podSetAssignments") or ()
 
 
 def _gpus(quantities: Iterable[dict[str, str]]) -> Counter[str]:
