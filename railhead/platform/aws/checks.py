@@ -97,6 +97,8 @@ def doubts(cluster: AwsCluster, now: datetime) -> Iterator[Problem]:
     yield from _part_of_an_ultraserver(cluster)
     yield from _host_engines(cluster)
     yield from _services(cluster)
+    yield from _way_in(cluster)
+    yield from _far_from_efs(cluster)
     yield from _graces(cluster)
     if (region := cluster.platform.region) not in aws.REGIONS:
         yield (
@@ -294,6 +296,60 @@ def _services(cluster: AwsCluster) -> Iterator[Problem]:
                     path,
                     f"{cidr!r} overlaps {services!r}, which EKS may give to the cluster's "
                     "services: pods then reach nothing of that network there",
+                )
+
+
+def _way_in(cluster: AwsCluster) -> Iterator[Problem]:
+    """Yield a private API server that neither people nor `pulumi up` reach.
+
+    EKS' security group lets in nodes alone, also from within the VPC (EKS user guide, cluster-
+    endpoint: an instance of the VPC needs a rule for port 443; sec-group-reqs), and what is beside
+    a VPC of the stack's own is routed by its transit gateway alone.
+    """
+    network, endpoint = cluster.platform.network, cluster.platform.endpoint
+    if not isinstance(endpoint, PrivateEndpoint):
+        return
+    if not endpoint.from_cidrs:
+        yield (
+            "platform.endpoint.from_cidrs",
+            "is empty: only nodes reach the API server, nothing else in the VPC does, and `up` "
+            "ends at the first object of Kubernetes: name the networks that it and people come "
+            "from, also where they are the VPC's own",
+        )
+    if not isinstance(network, NewNetwork):
+        return
+    if network.transit_gateway is None:
+        yield (
+            "platform.endpoint.kind",
+            "'private', in a new VPC without transit_gateway: nothing outside reaches the API "
+            "server, and `up` ends at the first object of Kubernetes, unless you make another way "
+            "in: write platform.network.transit_gateway, or `kind: public`",
+        )
+        return
+    near = [ipaddress.ip_network(c) for c in (network.cidr, *network.transit_gateway.cidrs)]
+    for path, cidr in each(endpoint.from_cidrs, "platform.endpoint.from_cidrs"):
+        if not any(ipaddress.ip_network(cidr).overlaps(other) for other in near):
+            yield (
+                path,
+                f"{cidr!r} is not behind platform.network.transit_gateway: no answer of the API "
+                "server comes there; add it to the gateway's cidrs",
+            )
+
+
+def _far_from_efs(cluster: AwsCluster) -> Iterator[Problem]:
+    """Yield file systems that a pool's nodes do not find: a Local Zone has no mount target.
+
+    EFS' name is only resolved in a zone with one (EFS user guide, mounting-fs-mount-cmd-dns-name),
+    and its driver's way by the API needs rights that no node has (efs-utils, dns_resolver.py).
+    """
+    for path, row in each(cluster.platform.storage, "platform.storage"):
+        for pool in cluster.pools:
+            if row.kind == "efs" and aws.is_local_zone(pool.availability_zone):
+                yield (
+                    path,
+                    f"EFS has no mount target in a Local Zone, as {pool.availability_zone!r} of "
+                    f"pool {pool.name!r} is, and is not found there: pods with a claim on it would "
+                    "never start; let that pool's jobs use `kind: lustre`",
                 )
 
 

@@ -162,7 +162,10 @@ class ExistingNetwork(Model):
 
 
 class PrivateEndpoint(Model):
-    """The API server has an address in the VPC only; ``from_cidrs`` beside the VPC may reach it."""
+    """The API server has an address in the VPC only, which nodes and ``from_cidrs`` may reach.
+
+    ``from_cidrs`` are networks in the VPC and beside it, such as that in which `pulumi up` runs.
+    """
 
     kind: Literal["private"]
     from_cidrs: tuple[IpNetwork, ...] = ()

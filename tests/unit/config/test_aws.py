@@ -896,7 +896,40 @@ def test_network_that_services_may_hide_is_doubted() -> None:
     cidrs = (PLATFORM, "network", "transit_gateway", "cidrs")
     (doubt,) = doubted(put(*cidrs, value=["10.0.0.0/16", "172.16.0.0/12"]))
     assert "cidrs[1]: '172.16.0.0/12' overlaps '172.20.0.0/16'" in doubt
-    assert doubted(put(*cidrs, value=["10.101.0.0/16"])) == []
+    assert doubted(put(*cidrs, value=["10.0.0.0/16", "10.101.0.0/16"])) == []
+
+
+def test_private_server_that_nobody_reaches_is_doubted() -> None:
+    """EKS' own security group lets in nodes alone, also from the VPC (cluster-endpoint)."""
+    endpoint = (PLATFORM, "endpoint", "from_cidrs")
+    (doubt,) = doubted(put(*endpoint, value=[]))
+    assert doubt.startswith("platform.endpoint.from_cidrs: is empty: only nodes reach the API")
+    (doubt,) = doubted(put(PLATFORM, "network", "transit_gateway", value=None))
+    assert doubt.startswith("platform.endpoint.kind: 'private', in a new VPC without transit_gat")
+    (doubt,) = doubted(put(*endpoint, value=["10.20.0.0/16", "10.0.7.0/24", "10.30.0.0/16"]))
+    assert "from_cidrs[2]: '10.30.0.0/16' is not behind platform.network.transit_gateway" in doubt
+    assert doubted(put(PLATFORM, "endpoint", value=stack(BLOCK)[PLATFORM]["endpoint"])) == []
+
+
+def test_efs_of_a_pool_in_a_local_zone_is_doubted() -> None:
+    """EFS user guide, mounting-fs-mount-cmd-dns-name: found in a zone with a mount target alone."""
+
+    def local(raw: Any) -> None:
+        private_subnets = {
+            zone: f"subnet-0a1b2c3d4e5f6071{n}"
+            for n, zone in enumerate(("us-east-2a", "us-east-2b", "us-east-2-xyz-1a"))
+        }
+        raw["platform"]["network"] = {
+            "kind": "existing",
+            "vpc_id": "vpc-0a1b2c3d4e5f60718",
+            "private_subnets": private_subnets,
+        }
+        raw["platform"]["storage"][0]["efa"] = False
+        raw["pools"][0]["availability_zone"] = "us-east-2-xyz-1a"
+        raw["pools"][0]["purchase"]["availability_zone"] = "us-east-2-xyz-1a"
+
+    (doubt,) = doubted(local)
+    assert doubt.startswith("platform.storage[1]: EFS has no mount target in a Local Zone, as 'us-")
 
 
 def test_a_minor_is_doubted_before_its_support_ends() -> None:

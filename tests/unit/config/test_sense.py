@@ -1142,7 +1142,10 @@ def test_unread_key_is_doubted_and_a_logins_key_is_not(tmp_path: Path) -> None:
 
 def test_private_networks_and_custom_labels_are_accepted(tmp_path: Path) -> None:
     for edit in (
-        put("platform.endpoint.from_cidrs", ["10.0.0.0/8", "192.168.0.0/16"]),
+        many(
+            put("platform.endpoint.from_cidrs", ["10.0.0.0/8", "192.168.0.0/16"]),
+            put("platform.network.transit_gateway.cidrs", ["10.0.0.0/16", "192.168.0.0/16"]),
+        ),
         many(
             put("topology[0]", "acme.com/hall"),
             put("pools[0].labels", {"acme.com/hall": "north"}),
