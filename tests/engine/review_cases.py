@@ -106,7 +106,15 @@ STACKS = (
         "shared memory",
         ("shared_memory: 256Gi", "shared_memory: 1Gi"),
     ),
-    stack("public API server", WARNED + BAD, "public", ("kind: private\n", "kind: public\n")),
+    stack(
+        "public API server",
+        WARNED + BAD,
+        "public",
+        (
+            "kind: private\n        from_cidrs:\n          - 10.0.0.0/16\n",
+            "kind: public\n        from_cidrs:\n          - 203.0.113.0/24\n",
+        ),
+    ),
     stack("backups shorter", BAD, "backup", ("backup_days: 7", "backup_days: 1")),
     stack(
         "moving image",

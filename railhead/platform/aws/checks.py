@@ -540,6 +540,7 @@ def _addresses(cluster: AwsCluster) -> Iterator[Problem]:
 
 def _endpoint(cluster: AwsCluster) -> Iterator[Problem]:
     open_to = cluster.platform.endpoint.from_cidrs
+    public = cluster.platform.endpoint.kind == "public"
     for path, _, text in knowing(open_to, "platform.endpoint.from_cidrs", str):
         if text in ("0.0.0.0/0", "::/0"):
             yield (
@@ -548,7 +549,12 @@ def _endpoint(cluster: AwsCluster) -> Iterator[Problem]:
             )
         elif ipaddress.ip_network(text).version != 4:
             yield path, _not_ipv4(text)
-    public = cluster.platform.endpoint.kind == "public"
+        elif public and any(map(ipaddress.ip_network(text).overlaps, aws.RESERVED_NETWORKS)):
+            yield (
+                path,
+                f"{text!r} has private or other reserved addresses, which EKS refuses to let in to "
+                "a public one: name the public addresses that callers have, or `kind: private`",
+            )
     if public and len(open_to) > aws.ENDPOINT_CIDRS:
         yield (
             "platform.endpoint.from_cidrs",

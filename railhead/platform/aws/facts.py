@@ -6,6 +6,7 @@ around it allow. Sizes are GiB, throughput MB/s for each TiB.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -346,6 +347,18 @@ OWN_TAGS = ("railhead.dev/cluster", "railhead.dev/pool")
 TAG = re.compile(r"[\w\s.:/=+@-]*")
 # EKS user guide, service quotas: of a public endpoint, and not adjustable.
 ENDPOINT_CIDRS = 40
+# "The blocks cannot include reserved addresses" (EKS user guide, cluster-endpoint): CreateCluster
+# says `The following CIDRs are not allowed in publicAccessCidrs`. Those of documentation, which it
+# refuses as well, stand for real ones in examples.
+RESERVED_NETWORKS = tuple(
+    map(
+        ipaddress.IPv4Network,
+        """
+        0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.168.0.0/16
+        198.18.0.0/15 224.0.0.0/3
+        """.split(),
+    )
+)
 
 
 # EC2 user guide, Capacity Blocks: how far ahead one may start when it is bought.

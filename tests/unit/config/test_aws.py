@@ -401,6 +401,20 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
     ),
     (
         BLOCK,
+        put(PLATFORM, "endpoint", "from_cidrs", 0, value="100.96.0.0/12"),
+        "platform.endpoint.from_cidrs[0]: '100.96.0.0/12' has private or other reserved addresses, "
+        "which EKS refuses to let in to a public one: name the public addresses that callers "
+        "have, or `kind: private`",
+    ),
+    (
+        PROD,
+        put(PLATFORM, "endpoint", "kind", value="public"),
+        "platform.endpoint.from_cidrs[0]: '10.0.0.0/16' has private or other reserved addresses, "
+        "which EKS refuses to let in to a public one: name the public addresses that callers "
+        "have, or `kind: private`",
+    ),
+    (
+        BLOCK,
         put(PLATFORM, "endpoint", "from_cidrs", value=["0.0.0.0/0"]),
         "platform.endpoint.from_cidrs[0]: '0.0.0.0/0' is the whole internet; name the networks "
         "that may reach the API server",
