@@ -67,6 +67,8 @@ _EXCLUDE = (
     "aws ec2 create-vpc-block-public-access-exclusion --internet-gateway-exclusion-mode "
     "allow-egress --vpc-id"
 )
+# The key of the secrets that ECR reads (ECR user guide, pull-through-cache-creating-secret).
+_SECRETS_KEY = "alias/aws/secretsmanager"
 # The role by which node groups start instances, and what it does with the key of their volumes (EC2
 # Auto Scaling user guide, key-policy-requirements-EBS-encryption).
 _AUTO_SCALING = "AWSServiceRoleForAutoScaling"
@@ -835,12 +837,22 @@ def buckets(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
 
 
 def secrets(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
-    """Look for the secrets by which ECR logs in to registries; their content is not read."""
+    """Look for the secrets by which ECR logs in, and their key; their content is not read."""
     for cache in cluster.platform.image_caches:
         if cache.secret_arn is None:
             continue
-        if aws.ask("secretsmanager:DescribeSecret", SecretId=cache.secret_arn) is None:
+        there = aws.ask("secretsmanager:DescribeSecret", SecretId=cache.secret_arn)
+        # It is left out where it is AWS' own (Secrets Manager API reference, DescribeSecret).
+        key = (there or {}).get("KmsKeyId", _SECRETS_KEY)
+        if there is None:
             yield failed(f"{cache.registry}: there is no secret {cache.secret_arn}")
+        elif not key.endswith(_SECRETS_KEY):
+            yield failed(
+                f"{cache.registry}: {cache.secret_arn} is encrypted with {key}, and ECR reads none "
+                "but those of AWS' own key",
+                f"aws secretsmanager update-secret --secret-id {cache.secret_arn} --kms-key-id "
+                f"{_SECRETS_KEY}",
+            )
         else:
             yield ok(f"{cache.registry}: its secret is there")
 

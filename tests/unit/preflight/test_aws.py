@@ -271,8 +271,9 @@ CACHE = {
 }
 
 
-def cached(raw: Raw) -> None:
-    raw["platform"]["image_caches"] = [CACHE]
+def cached(raw: Raw, secret: str = "hub") -> None:
+    arn = CACHE["secret_arn"].replace("/hub", f"/{secret}")
+    raw["platform"]["image_caches"] = [{**CACHE, "secret_arn": arn}]
     raw["registry_mirrors"] = {"docker.io": f"{ACCOUNT}.dkr.ecr.{REGION}.amazonaws.com/p5-prod/hub"}
 
 
@@ -317,6 +318,12 @@ def log_group(world: World) -> None:
 
 def efs_token(world: World) -> None:
     world.client("efs").create_file_system(CreationToken="p5-prod-shared")
+
+
+def secret(world: World, name: str, key: str) -> None:
+    world.client("secretsmanager").create_secret(
+        Name=f"ecr-pullthroughcache/{name}", SecretString="{}", KmsKeyId=key
+    )
 
 
 def own_key(world: World, *, enabled: bool = True, **policy: Any) -> str:
@@ -500,6 +507,12 @@ CASES = [
     ),
     Case("buckets", "there is no bucket acme-none", edit=lambda raw: _bucket(raw, "acme-none")),
     Case("secrets", "docker.io: there is no secret", edit=cached),
+    Case(
+        "secrets",
+        "is encrypted with alias/ours, and ECR reads none but those of AWS' own key",
+        edit=lambda raw: cached(raw, "ours"),
+        change=lambda world: secret(world, "ours", "alias/ours"),
+    ),
     Case(
         "endpoints",
         "no interface endpoint of com.amazonaws.us-east-2.ec2 in us-east-2c, com",
@@ -709,6 +722,16 @@ def test_a_reservation_that_begins_later_may_wait(world: World, reader: Aws) -> 
     reservations(reserved("p5.48xlarge", 16, State="scheduled", **WINDOW))()
     [finding] = checks.ASKER.checks["reservation"](reader, cluster(raw))
     assert finding.passed, finding.text
+
+
+def test_a_secret_under_aws_own_key_is_right(world: World, reader: Aws) -> None:
+    """ECR user guide, pull-through-cache-creating-secret: it supports no key of the customer's."""
+    raw = fitted(section(PROD))
+    cached(raw, "theirs")
+    secret(world, "theirs", "alias/aws/secretsmanager")
+    assert [f.text for f in checks.secrets(reader, cluster(raw))] == [
+        "docker.io: its secret is there"
+    ]
 
 
 def test_rows_list_the_calls_that_they_make() -> None:
