@@ -317,6 +317,19 @@ class TestInterfaces:
             assert interface["delete_on_termination"] == "true"
             assert not {"subnet_id", "ipv4_addresses", "network_interface_id"} & set(interface)
 
+    @pytest.mark.parametrize("name", EFA_CARDS)
+    def test_nitro_v6_keeps_connections_that_are_silent(self, name: str) -> None:
+        # Others keep them for five days anyhow: their templates, so their nodes, stay as they were.
+        kept = [
+            interface["interface_type"]
+            for interface in network_interfaces(MACHINES[name], cluster_group="c", efa_group="e")
+            if interface.get("connection_tracking_specification")
+            == {"tcp_established_timeout": 432000}
+        ]
+        assert set(kept) == (
+            {"interface"} if name in ("p6-b200.48xlarge", "p6-b300.48xlarge") else set()
+        )
+
     def test_launch_template_lists_interfaces_but_no_groups(self, prod: Recording) -> None:
         inputs = named(prod, TEMPLATE, "h100-template").inputs
         assert len(inputs["networkInterfaces"]) == 33

@@ -332,7 +332,7 @@ def _way_in(cluster: AwsCluster) -> Iterator[Problem]:
             yield (
                 path,
                 f"{cidr!r} is not behind platform.network.transit_gateway: no answer of the API "
-                "server comes there; add it to the gateway's cidrs",
+                "server comes there unless you route it; add it to the gateway's cidrs",
             )
 
 

@@ -153,6 +153,13 @@ UPDATE_NODES = 100
 # those that EC2's notice of two minutes leaves on spot (EC2 user guide, spot-instance-
 # termination-notices).
 SHUTDOWN_SECONDS = 120
+# Security groups forget a TCP connection that is idle for so long, and drop what it sends then:
+# after 350 seconds on Nitro v6, five days on others (EC2 API reference,
+# ConnectionTrackingSpecificationRequest). NCCL's bootstrap, Gloo between checkpoints and Open MPI
+# are silent for longer. Which types are Nitro v6: EC2 instance types guide, accelerated computing,
+# hypervisor; P6e-GB200 is v5.
+NITRO_V6 = frozenset({"p6-b200.48xlarge", "p6-b300.48xlarge"})
+TCP_IDLE_SECONDS = 432000
 # What an account has at first, and may ask to be raised: nodes of a managed node group (EKS user
 # guide, service-quotas); network interfaces in a zone, of which a P5 node has 33: the quota is a
 # region's, and "enforced per Availability Zone"; rules of a security group in each direction (VPC

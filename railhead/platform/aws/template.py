@@ -13,7 +13,12 @@ import json
 from typing import Any
 
 from railhead.machines import MACHINES, Machine
-from railhead.platform.aws.facts import KEFALND, LUSTRE_MANY_CPUS
+from railhead.platform.aws.facts import (
+    KEFALND,
+    LUSTRE_MANY_CPUS,
+    NITRO_V6,
+    TCP_IDLE_SECONDS,
+)
 from railhead.platform.aws.model import AwsPool, SystemPool
 from railhead.platform.aws.user_data import NodeSetup, user_data
 
@@ -28,8 +33,14 @@ def interfaces(machine: Machine) -> list[dict[str, Any]]:
 
     ``security_groups`` are :data:`CLUSTER` and :data:`FABRIC`. They go on the interfaces, as a
     template that has interfaces takes none of its own, and no subnet, which is the node group's.
-    The cluster's group is on the one that has an address.
+    The cluster's group is on the one that has an address, which pods' connections pass: on Nitro v6
+    those that are silent for minutes are kept here as on other machines.
     """
+    tracking: dict[str, Any] = {}
+    if machine.name in NITRO_V6:
+        tracking["connection_tracking_specification"] = {
+            "tcp_established_timeout": TCP_IDLE_SECONDS
+        }
     return [
         {
             "network_card_index": nic.card,
@@ -37,6 +48,7 @@ def interfaces(machine: Machine) -> list[dict[str, Any]]:
             "interface_type": nic.interface,
             "security_groups": [FABRIC] if nic.interface == "efa-only" else [CLUSTER, FABRIC],
             "delete_on_termination": "true",
+            **({} if nic.interface == "efa-only" else tracking),
         }
         for nic in (*machine.host_nics, *machine.nics)
     ]
