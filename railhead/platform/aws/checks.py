@@ -379,11 +379,14 @@ def _bought_once(cluster: AwsCluster) -> Iterator[Problem]:
 
 
 def _strangers(cluster: AwsCluster) -> Iterator[Problem]:
-    for key in ("administrators", "researchers"):
-        for path, arn in each(getattr(cluster.platform, key), f"platform.{key}"):
+    platform = cluster.platform
+    listed = {"administrators": platform.administrators, "researchers": platform.researchers}
+    listed |= {f"members.{group}": arns for group, arns in platform.members.items()}
+    for key, principals in listed.items():
+        for path, arn in each(principals, f"platform.{key}"):
             account = arn.split(":")[4]
-            if account != cluster.platform.account:
-                yield path, f"is of account {account}, not of {cluster.platform.account}"
+            if account != platform.account:
+                yield path, f"is of account {account}, not of {platform.account}"
 
 
 def reserved_label(key: str) -> bool:
@@ -569,13 +572,18 @@ def _principals(cluster: AwsCluster) -> Iterator[Problem]:
             if principal in seen:
                 yield path, f"{principal!r} is {seen[principal]} already; EKS takes it once"
             seen.setdefault(principal, path)
-            own = aws.partition(cluster.platform.region)
-            if (there := principal.split(":")[1]) != own:
-                yield path, f"{principal!r} is of partition {there!r}, and the region of {own!r}"
+            yield from _partition(path, principal, cluster)
     for group, principals in cluster.platform.members.items():
         for path, _, principal in knowing(principals, f"platform.members.{group}", str):
             if principal in cluster.platform.administrators:
                 yield path, f"{principal!r} is an administrator already; EKS takes it once"
+            yield from _partition(path, principal, cluster)
+
+
+def _partition(path: str, principal: str, cluster: AwsCluster) -> Iterator[Problem]:
+    own = aws.partition(cluster.platform.region)
+    if (there := principal.split(":")[1]) != own:
+        yield path, f"{principal!r} is of partition {there!r}, and the region of {own!r}"
 
 
 def _group(cluster: AwsCluster) -> Iterator[Problem]:

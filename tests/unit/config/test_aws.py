@@ -438,6 +438,16 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
     ),
     (
         PROD,
+        put(
+            PLATFORM,
+            "members",
+            value={"ml-researchers": ["arn:aws-cn:iam::123456789012:role/people"]},
+        ),
+        "platform.members.ml-researchers[0]: 'arn:aws-cn:iam::123456789012:role/people' is of "
+        "partition 'aws-cn', and the region of 'aws'",
+    ),
+    (
+        PROD,
         put(PLATFORM, "administrators", value=["platform-engineers"]),
         "platform.administrators[0]: 'platform-engineers' is not the ARN of an IAM role or user, "
         "such as 'arn:aws:iam::123456789012:role/platform'",
@@ -757,6 +767,18 @@ def test_two_zones_have_the_interfaces_of_both() -> None:
         raw["queues"][0]["pools"].append("burst")
 
     assert doubted(two) == []
+
+
+def test_people_of_another_account_are_doubted() -> None:
+    def others(raw: Any) -> None:
+        other = "arn:aws:iam::999999999999:role/"
+        raw["platform"]["researchers"] = [f"{other}a"]
+        raw["platform"]["members"] = {"ml-researchers": [f"{other}b"]}
+
+    assert doubted(others) == [
+        f"platform.{path}[0]: is of account 999999999999, not of 123456789012"
+        for path in ("researchers", "members.ml-researchers")
+    ]
 
 
 @pytest.mark.parametrize(("nodes", "doubts"), [(101, 0), (102, 1)])
