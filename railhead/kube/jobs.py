@@ -638,13 +638,20 @@ def _detail(
     return ""
 
 
-def _again(name: str, restarts: int, held: int) -> str:
+def _again(name: str, restarts: int, held: int, before: int) -> str:
     """Return how often a gang that keeps dying was recreated; empty for others.
 
     JobSet has no pause between restarts, and counts them for the whole life of a job (v0.10.1 and
-    v0.12.0, api/jobset/v1alpha2, FailurePolicy).
+    v0.12.0, api/jobset/v1alpha2, FailurePolicy): of one that died late the alert alone knows.
+
+    Args:
+        name: the job's.
+        restarts: how often it was recreated.
+        held: for how long it had its quota, in seconds.
+        before: of these, those before its pods were made.
     """
-    if restarts < _OFTEN or not held or held / restarts > _OFTEN_S:
+    lives = held - before > _OFTEN_S
+    if restarts < _OFTEN or not held or before / restarts > _OFTEN_S or lives:
         return ""
     return (
         f"restarted {restarts} times, after less than {_OFTEN_S // 60} min each on average: "
@@ -694,6 +701,7 @@ def _build(
     held, end = _held_seconds(workload, now), _end(workload, now)
     restarts = int(((child or {}).get("status") or {}).get("restarts") or 0)
     began = min((_time(node.created) for node in nodes if node.created), default=end)
+    before = max(0, held - max(0, int((end - began).total_seconds())))
     return JobState(
         name=metadata["name"],
         namespace=metadata["namespace"],
@@ -709,7 +717,7 @@ def _build(
             queue=queue,
             wanted=wanted,
             roles=roles,
-            again=_again(metadata["name"], restarts, held),
+            again=_again(metadata["name"], restarts, held, before),
         ),
         queue=queue,
         runtime=(spec.get("runtimeRef") or {}).get("name") or "",
@@ -724,7 +732,7 @@ def _build(
         restarts=restarts,
         user=str((metadata.get("annotations") or {}).get(USER) or ""),
         held=held,
-        before=max(0, held - max(0, int((end - began).total_seconds()))),
+        before=before,
         queued=max(0, int((end - created).total_seconds()) - held) if workload else None,
         evictions=times_put_back(workload),
         roles=roles,

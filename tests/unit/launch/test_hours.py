@@ -172,16 +172,27 @@ def test_eviction_costs_its_work_and_not_its_wait(api: Api, run: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("restarts", "minutes", "says"),
-    [(2, 4, ""), (3, 119, "restarted 3 times, after less than 40 min each"), (3, 122, "")],
+    ("restarts", "minutes", "lives", "says"),
+    [
+        (2, 4, 0, ""),
+        (3, 119, 0, "restarted 3 times, after less than 40 min each"),
+        (3, 122, 0, ""),
+        (9, 60, 39, "restarted 9 times"),
+        # Its last attempt goes on.
+        (9, 60, 41, ""),
+    ],
 )
 def test_status_reports_a_gang_that_keeps_dying(
-    api: Api, run: Any, restarts: int, minutes: int, says: str
+    api: Api, run: Any, restarts: int, minutes: int, lives: int, says: str
 ) -> None:
     owner = job(api, "demo", restarts=restarts, ended="")
-    since = datetime.now(UTC) - timedelta(minutes=minutes)
+    now = datetime.now(UTC)
     status = world.workload(api, owner, admitted=True)["status"]
+    since = now - timedelta(minutes=minutes)
     status["conditions"][1]["lastTransitionTime"] = since.isoformat()
+    if lives:
+        made = world.pod(api, owner, 0, state={"running": {}})["metadata"]
+        made["creationTimestamp"] = (now - timedelta(minutes=lives)).isoformat()
     detail = json.loads(run("list", "--json")[1])[0]["detail"]
     assert (says in detail, "restarted" in detail) == (True, bool(says))
 
