@@ -30,11 +30,13 @@ _HOSTFILE = "/etc/mpi/hostfile"
 _MPIRUN = ("mpirun", "mpiexec", "orterun")
 # Horovod's own passes on all variables (horovod 0.28.1, horovod/runner/mpi_run.py).
 _STARTERS = (*_MPIRUN, "horovodrun")
+_PATH = rf"(?:[\w.+${{}}-]*/)*(?:{'|'.join(_STARTERS)})"
 # One where a command begins in a shell's text, also quoted or looked up, and what stands before it.
 _IN_SHELL = re.compile(
     r"((?:^|[;&|()`\n]|[{!]\s|\b(?:do|elif|else|exec|if|nohup|then|until|while)\s"
     rf"|\b(?:{'|'.join(sorted(WRAPPERS))})\s(?:[^;&|()\n]*?\s)?)\s*(?:\w+=\S*\s+)*)"
-    r"((?:\$\(which |[\"'])?(?:[\w.+${}-]*/)*(?:mpirun|mpiexec|orterun|horovodrun)[\"')]?)(?=\s)"
+    rf"((?P<quote>[\"']?)(?:{_PATH}|\$\((?:which|command -v) {_PATH}\)|`which {_PATH}`)(?P=quote))"
+    r"(?=\s)"
 )
 
 

@@ -187,6 +187,8 @@ def test_each_program_of_mpirun_gets_the_variables() -> None:
         ["timeout", "9h", "bash", "-c", "mpirun -np 8 x"],
         ["bash", "-c", 'set -e\n"${MPI_HOME}/bin/mpirun" -np 8 x'],
         ["bash", "-c", "$(which mpirun) -np 8 x"],
+        ["sh", "-c", 'exec "$(command -v mpirun)" -np 8 x'],
+        ["bash", "-c", "`which mpirun` -np 8 x"],
     ],
     ids=" ".join,
 )
@@ -211,6 +213,8 @@ def test_launcher_that_cannot_be_seen_is_not_started_by_mpirun() -> None:
         "echo mpirun ",
         "ls ${DIR}/bin/mpirun && ./x",
         "ls $(which mpirun) x",
+        "RUN=$(which mpirun) && $RUN -np 8 x",
+        'RUN="$(which mpirun)" ./x',
     ):
         made = plan("mpi", 2, 4, more={"command": ["sh", "-c", text]})
         assert (made.command[0], made.command[-1]) == ("mpirun", text)
