@@ -201,7 +201,7 @@ class Torch(Framework):
     )
     # Of the launcher: what comes behind the program is the program's.
     same: str | None = (
-        r"^(?:(?!\.py\s|\s-m\s(?!-|torch\.|accelerate\.|pip\b))[\s\S])*?\s"
+        r"^(?:(?!\.py\s|\s-m\s(?![-\d]|torch\.|accelerate\.|pip\b))[\s\S])*?\s"
         r"(--(?:node|machine)[_-]rank[= ][\"']?[0-9]+\b"
         r"|--(?:master[_-]addr|main[_-]process[_-]ip)[= ][\"']?(?:localhost|127\.0\.0\.1)\b)"
     )

@@ -175,6 +175,7 @@ def test_commands_with_torchrun_are_taken_as_they_are(words: tuple[str, ...]) ->
         ),
         ("torchrun --node-rank 1 train.py", "torchrun train.py"),
         ("python -m torch.distributed.run --node_rank 0 train.py", "torchrun train.py"),
+        ("numactl -m 0 torchrun --node_rank 0 train.py", "numactl -m 0 torchrun train.py"),
         (
             "torchrun --nproc_per_node=8 --rdzv_backend c10d --rdzv_endpoint=localhost:0 "
             "--role rank --tee 3 -m torchtitan.train --job.config_file a.toml",
