@@ -172,8 +172,9 @@ def _concerns(file: Path, folder: Path, whose: tuple[str, str]) -> bool:
     pkg/backend/diy: store.go, projectReferenceStore; lock.go, stackLockDir).
     """
     stack, project = whose
-    above = file.relative_to(folder).parts[1:-1]
-    if not stack or not above:
+    parts = file.relative_to(folder).parts
+    above = parts[1:-1]
+    if not stack or len(parts) == 1:
         return True
     # KIND/[organization/]PROJECT/STACK...; a backend of before has no projects.
     projects = {*above} - {"organization", stack}

@@ -154,14 +154,13 @@ def test_locks_of_other_stacks_stop_nothing(
     _lock(backend, "other", pid=os.getpid())
     # As in one backend for all projects of a home directory.
     _lock(backend, project="another", pid=os.getpid())
-    theirs = backend / ".pulumi" / "stacks" / "another" / f"{NAME}.json.attrs"
-    theirs.parent.mkdir(parents=True)
-    theirs.touch()
-    os.utime(theirs, (0, 0))
-    sidecar = backend / ".pulumi" / "stacks" / PROJECT / f"{NAME}.json.attrs"
-    sidecar.parent.mkdir(parents=True)
-    sidecar.touch()
-    os.utime(sidecar, (0, 0))
+    stacks = backend / ".pulumi" / "stacks"
+    sidecar = stacks / PROJECT / f"{NAME}.json.attrs"
+    # A backend of before has states without a project.
+    for file in (stacks / "another" / f"{NAME}.json.attrs", stacks / "other.json", sidecar):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+        os.utime(file, (0, 0))
     code, (row, *_) = _findings(capsys, "--mend")
     assert code == ExitCode.OK
     assert row["name"] == str(sidecar)
