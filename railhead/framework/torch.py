@@ -76,7 +76,7 @@ _KINDS = frozenset("multi_gpu use_deepspeed use_fsdp use_megatron_lm tpu cpu con
 _PROGRAM = frozenset(("-m", "--module", "--no_python", "--no-python"))
 # Its arguments in a shell's text, and where they end there.
 _OF_TEXT = re.compile(rf"\s{_ITS_OWN.pattern}(?:=|\s+)[^\s;&|]+")
-_ENDS = re.compile(r"\S+\.py\b|[;&|]|$")
+_ENDS = re.compile(r"\S+\.py\b|[;&|]|(?<!\\)\n|\s(?:-m|--module|--no[_-]python)\s+(?![-\\\s])|$")
 
 
 def _accelerate(before: str, word: str) -> bool:

@@ -223,6 +223,13 @@ def test_refusal_names_a_command_that_does_the_same(words: str, instead: str) ->
             "--main_process_port $PET_MASTER_PORT --deepspeed_multinode_launcher standard --tee 1 "
             "-m mine.train; exit 1",
         ),
+        (
+            "accelerate launch --num_processes 8 -m mine.train --num_processes 2",
+            "accelerate launch --num_machines $PET_NNODES --num_processes $RAILHEAD_WORLD_SIZE "
+            "--machine_rank $PET_NODE_RANK --main_process_ip $PET_MASTER_ADDR "
+            "--main_process_port $PET_MASTER_PORT --deepspeed_multinode_launcher standard --tee 1 "
+            "-m mine.train --num_processes 2",
+        ),
     ],
 )
 def test_refused_shell_gets_a_text_that_does_the_same(text: str, instead: str) -> None:
