@@ -121,13 +121,16 @@ def nvlink_domains(cluster: Cluster) -> dict[str, dict[str, Any]]:
 
     One for all jobs of the namespace: a TrainJob cannot name a claim of its own (trainer v2.1.0 and
     v2.2.0, trainjob_types.go). Its daemons join by rack, only on nodes where a pod claims it, and
-    leave a node with the pod; 0 nodes starts pods one by one, as ranks wait for each other anyway
-    (dra-driver-nvidia-gpu v0.4.1, api/nvidia.com/resource/v1beta1).
+    leave a node with the pod. ``numNodes`` holds no pod back; it is not 0, since the driver's
+    controller leaves a 0 out as it writes the domain back, and the definition of the GPU operator,
+    which comes first and stays, refuses one without (dra-driver-nvidia-gpu v0.4.1,
+    api/nvidia.com/resource/v1beta1 and compute-domain-controller, addFinalizer; gpu-operator
+    v26.7.0, crds/resource.nvidia.com_computedomains.yaml).
     """
     if not any(joins_nvlink(cluster, MACHINES[pool.instance_type]) for pool in cluster.pools):
         return {}
     channel = {"resourceClaimTemplate": {"name": NVLINK_DOMAIN}}
-    return {NVLINK_DOMAIN: {"numNodes": 0, "channel": channel}}
+    return {NVLINK_DOMAIN: {"numNodes": 1, "channel": channel}}
 
 
 def _template(asked: NicClaim, nics: int) -> dict[str, Any]:

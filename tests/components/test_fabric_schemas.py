@@ -8,6 +8,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from railhead.catalog.versions import ADDONS
 from railhead.components import arguments
 from railhead.components.controllers import gpu_operator
 from railhead.components.fabric import network_operator
@@ -116,6 +117,23 @@ def test_the_nvlink_domain_fits_its_schema(schemas: dict[tuple[str, str], Any]) 
     ((name, spec),) = nvlink_domains(stack).items()
     body = {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "ComputeDomain", "spec": spec}
     assert errors(body | {"metadata": {"name": name}}, schemas) == []
+
+
+@pytest.mark.parametrize("release", ["gpu-operator", "dra-driver-nvidia-gpu"])
+def test_the_nvlink_domain_is_taken_as_its_driver_writes_it(release: str) -> None:
+    """Go leaves a number out that is 0 (v0.4.1, computedomain.go: omitempty); two define it."""
+    ((name, spec),) = nvlink_domains(parse(variant("dranet"), where="a variant")).items()
+    written = {key: value for key, value in spec.items() if value != 0}
+    (domain,) = (
+        body
+        for body in crds.of(ADDONS[release])
+        if body["metadata"]["name"] == "computedomains.resource.nvidia.com"
+    )
+    (version,) = domain["spec"]["versions"]
+    schema = crds.whole(version["schema"]["openAPIV3Schema"])
+    body = {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "ComputeDomain", "spec": written}
+    key = (body["apiVersion"], body["kind"])
+    assert errors(body | {"metadata": {"name": name}}, {key: schema}) == []
 
 
 def test_gpu_drivers_containers_find_a_proxy() -> None:

@@ -224,7 +224,7 @@ def test_pods_of_whole_nodes_join_the_nvlink_domain() -> None:
     assert "resourceClaims" not in part.pod["spec"]
     (namespace,) = stack.namespaces
     channel = {"resourceClaimTemplate": {"name": joins["resourceClaimTemplateName"]}}
-    assert namespace.nvlink_domains == {"railhead-nvlink": {"numNodes": 0, "channel": channel}}
+    assert namespace.nvlink_domains == {"railhead-nvlink": {"numNodes": 1, "channel": channel}}
     assert "railhead-nvlink" in str(job_author_policy(cluster, demand(cluster)))
     assert "does not serve resource.k8s.io/v1" in unserved(cluster, "1.33")
     without = resolve(parsed(**parts, gpu_operator={}))
