@@ -266,6 +266,11 @@ class BaseFabric(Model):
         """The MTU of those interfaces in bytes; None leaves them alone."""
         return None
 
+    @property
+    def gid_family(self) -> str:
+        """The rails' family of addresses as NCCL says it; empty where NCCL takes it by itself."""
+        return ""
+
     def taken_down_for(self, most_gpus: int) -> dict[str, Any]:  # noqa: ARG002 - each mode's own
         """Return the settings whose change ends the jobs of nodes, or takes their network.
 

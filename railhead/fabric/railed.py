@@ -283,6 +283,12 @@ class RailedFabric(BaseFabric):
         return self.mtu or FABRICS[self.kind].mtu
 
     @property
+    def gid_family(self) -> str:
+        """``AF_INET6`` on rails of IPv6: by default NCCL looks for a GID of IPv4."""
+        versions = {ipaddress.ip_network(r.subnet).version for r in self.lanes if r.subnet}
+        return "AF_INET6" if versions == {6} else ""
+
+    @property
     def flat(self) -> bool:
         """True if every rail has addresses that reach each other without a router."""
         return bool(self.rails) and all(rail.subnet and not rail.gateway for rail in self.lanes)
@@ -354,6 +360,7 @@ class RailedFabric(BaseFabric):
             self._blocks,
             self._parts,
             self._overlaps,
+            self._one_family,
             self._bootstrap,
             self._frames,
         )
@@ -496,6 +503,20 @@ class RailedFabric(BaseFabric):
                 "is missing: list the networks of the cluster's nodes, pods and services, so that "
                 "no rail is given an address of theirs",
             )
+
+    def _one_family(self, _: FabricSite) -> Iterator[Problem]:
+        """Yield rails whose addresses, and so GIDs, are of another family than the first's."""
+        if self.kind != "roce":
+            return
+        subnets = knowing(self.lanes, "fabric.rails", lambda rail: rail.subnet)
+        railed = [(path, ipaddress.ip_network(subnet)) for path, _, subnet in subnets if subnet]
+        for path, network in railed[1:]:
+            if network.version != railed[0][1].version:
+                yield (
+                    f"{path}.subnet",
+                    f"{str(network)!r} is IPv{network.version} and {str(railed[0][1])!r} is not: "
+                    "NCCL looks for GIDs of one family on all rails",
+                )
 
     def _bootstrap(self, _: FabricSite) -> Iterator[Problem]:
         if self.pod_interface in [rail.interface for rail in self.pod_rails()]:

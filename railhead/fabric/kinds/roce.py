@@ -83,6 +83,14 @@ _CLASS = vendor(
     "route header's traffic class as it is",
 )
 
+_FAMILY = vendor(
+    "NCCL_IB_ADDR_FAMILY",
+    "{gid_family}",
+    "the rails have IPv6; NCCL's own is AF_INET, by which it stays at the first GID, a link-local "
+    "one of RoCE v1 that is not even the pod's under macvlan",
+    "NCCL source, src/transport/net_ib/connect.cc: envIbAddrFamily and ncclUpdateGidIndex",
+)
+
 FABRIC = FabricKind(
     name="roce",
     rdma=True,
@@ -95,7 +103,7 @@ FABRIC = FabricKind(
             "sample NicClusterPolicy; one share opens every HCA behind it",
         ),
     ),
-    environment=(*BOOTSTRAP, pinned("IB"), HCAS, _CLASS),
+    environment=(*BOOTSTRAP, pinned("IB"), HCAS, _CLASS, _FAMILY),
     userspace=(
         "rdma-core: libibverbs.so.1 and the provider of the NIC, not older than the driver",
     ),

@@ -160,6 +160,13 @@ ONE: list[tuple[str, str, Any, str, str]] = [
     ("sriov-roce", "fabric.cluster_ranges", None, "fabric.cluster_ranges", "is missing"),
     (
         "sriov-roce",
+        "fabric.rails[3].subnet",
+        "fd00:3::/112",
+        "fabric.rails[3].subnet",
+        "'fd00:3::/112' is IPv6 and '192.168.0.0/20' is not",
+    ),
+    (
+        "sriov-roce",
         "fabric.rails[0].subnet",
         "192.168.0.0/28",
         "fabric.rails[0].subnet",
@@ -334,6 +341,17 @@ def test_a_mistake_is_named(mode: str, path: str, value: Any, where: str, words:
 def test_rails_do_not_overlap_what_the_lab_is_made_of() -> None:
     raw = put(case("rdma-shared", "lab"), "fabric.rails[0].subnet", "10.244.0.0/20")
     assert "overlaps '10.244.0.0/16' of the lab's pods" in mistakes(raw)
+
+
+@pytest.mark.parametrize("mode", ["rdma-shared", "sriov-roce"])
+def test_nccl_looks_for_gids_of_the_rails_family(mode: str) -> None:
+    """NCCL's default is IPv4 (src/transport/net_ib/connect.cc: envIbAddrFamily)."""
+    raw = case(mode, fabric="roce")
+    assert "NCCL_IB_ADDR_FAMILY" not in wiring(parse(raw, where="x")).environment
+    for index, rail in enumerate(raw["fabric"]["rails"]):
+        rail |= {"subnet": f"fd00:{index:x}::/112"}
+        rail.pop("range_end", None)
+    assert wiring(parse(raw, where="x")).environment["NCCL_IB_ADDR_FAMILY"] == "AF_INET6"
 
 
 def test_routed_rails_do_not_carry_the_bootstrap() -> None:
