@@ -86,6 +86,7 @@ def fabric(cluster: Cluster, after: Sequence[pulumi.Resource] = ()) -> FabricArg
             if image != addons[name].image
         },
         registry_mirrors=cluster.registry_mirrors,
+        monitor_labels=cluster.watching.labels,
         paths=platform_of(cluster).node_paths(cluster),
         after=after,
     )

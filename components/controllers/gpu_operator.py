@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi
@@ -37,6 +37,7 @@ class GpuOperatorArgs:
         rdma_devices_unlisted: whether pods see every RDMA device of their node and no list says
             which are theirs, so that NCCL takes all that they can open.
         tolerations: Kubernetes tolerations of the pods on GPU nodes.
+        monitor_labels: labels by which a Prometheus selects the metrics' ServiceMonitor.
         paths: the nodes' directories of kubelet and containerd.
         timeout_seconds: how long each release may take.
         after: resources that must exist before the operator.
@@ -51,6 +52,7 @@ class GpuOperatorArgs:
     rdma_on_host_alone: bool = False
     rdma_devices_unlisted: bool = False
     tolerations: Sequence[Mapping[str, Any]] = ()
+    monitor_labels: Mapping[str, str] = field(default_factory=dict)
     paths: NodePaths = USUAL
     timeout_seconds: int = charts.RELEASE_SECONDS
     after: Sequence[pulumi.Resource] = ()
@@ -130,7 +132,7 @@ def values(args: GpuOperatorArgs) -> dict[str, Any]:
         "dcgm": {"enabled": config.dcgm_exporter},
         "dcgmExporter": {
             "enabled": config.dcgm_exporter,
-            "serviceMonitor": {"enabled": config.service_monitor},
+            "serviceMonitor": _monitor(args),
         },
         "gdrcopy": _gdrcopy(config),
         "mig": {"strategy": config.mig},
@@ -148,6 +150,18 @@ def _device_plugin(args: GpuOperatorArgs) -> dict[str, Any]:
     env = [{"name": "MOFED_ENABLED", "value": "false"}] if args.rdma_devices_unlisted else []
     enabled = args.config.allocation == "device-plugin"
     return {"enabled": enabled} | ({"env": env} if env else {})
+
+
+def _monitor(args: GpuOperatorArgs) -> dict[str, Any]:
+    """Return the monitor's values; kube-prometheus-stack's Prometheus reads none without a label.
+
+    By default it selects those of its own release (templates/prometheus/prometheus.yaml there,
+    serviceMonitorSelectorNilUsesHelmValues).
+    """
+    labels = dict(args.monitor_labels) if args.config.service_monitor else {}
+    return {"enabled": args.config.service_monitor} | (
+        {"additionalLabels": labels} if labels else {}
+    )
 
 
 def _environment(config: GpuOperatorConfig) -> list[dict[str, str]]:

@@ -37,6 +37,7 @@ def gpu_operator_args(
         rdma_devices_unlisted=not args.fabric.row.hcas
         and (args.fabric.rdma_netns == "shared" or args.fabric.row.moves),
         tolerations=tolerations(args.pools),
+        monitor_labels=args.monitor_labels,
         paths=args.paths,
         timeout_seconds=patience(args.pools),
         after=after,

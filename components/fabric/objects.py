@@ -37,6 +37,7 @@ class FabricArgs:
         images: name of an add-on -> the repository from which nodes pull its image, where that is
             not the catalogue's.
         registry_mirrors: registry -> what takes its place in images that no chart names.
+        monitor_labels: labels by which a Prometheus selects the ServiceMonitor of GPUs' metrics.
         paths: the nodes' directories of kubelet, containerd and CNI.
         after: resources that must exist before anything of the fabric.
     """
@@ -48,6 +49,7 @@ class FabricArgs:
     gpu_operator: GpuOperatorConfig | None = None
     images: Mapping[str, str] = field(default_factory=dict)
     registry_mirrors: Mapping[str, str] = field(default_factory=dict)
+    monitor_labels: Mapping[str, str] = field(default_factory=dict)
     paths: NodePaths = USUAL
     after: Sequence[pulumi.Resource] = ()
 

@@ -145,6 +145,17 @@ def test_gpu_drivers_containers_find_a_proxy() -> None:
     assert _values(stack)["gdrcopy"] == {"enabled": True, "env": env}
 
 
+def test_a_prometheus_that_selects_by_label_finds_the_gpus() -> None:
+    """Those of kube-prometheus-stack read monitors with the label of their release alone."""
+    labels = {"release": "monitoring"}
+    asked = cluster(next(c for c in cases() if c.mode == "sriov-roce")) | {
+        "gpu_operator": {"service_monitor": True},
+        "watching": {"kind": "prometheus-operator", "labels": labels},
+    }
+    monitor = _values(parse(asked, where="a case"))["dcgmExporter"]["serviceMonitor"]
+    assert monitor == {"enabled": True, "additionalLabels": labels}
+
+
 def test_no_rdma_device_comes_beside_the_fabrics() -> None:
     """NCCL takes all that it can open, and with nvidia_fs the plugin adds all of the node."""
     env = [{"name": "MOFED_ENABLED", "value": "false"}]
