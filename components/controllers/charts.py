@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import pulumi
 import pulumi_kubernetes as kubernetes
@@ -21,6 +21,7 @@ from railhead.catalog.versions import Controller, HttpChart, ModuleChart, OciCha
 # Image pulls and certificate rotation included; Helm's own 300 s is short on a slow machine.
 RELEASE_SECONDS = 600
 WEBHOOK_SECONDS = 120
+Level = Literal["privileged", "baseline"]
 # Operators keep every node of the cluster in memory: 141 took one of controller-runtime to 156 MiB,
 # and beyond its limit it restarted for ever (maintenance-operator #225). A limit reserves nothing.
 OPERATOR_LIMITS = {"limits": {"memory": "2Gi"}}
@@ -119,16 +120,16 @@ def chart_source(chart: Chart) -> ChartSource:
 
 
 def namespace(
-    name: str, metadata_name: str, opts: pulumi.ResourceOptions, *, privileged: bool = False
+    name: str, metadata_name: str, opts: pulumi.ResourceOptions, *, level: Level | None = None
 ) -> kubernetes.core.v1.Namespace:
     """Return a namespace of its own for a controller, so that destroying takes it away as well.
 
-    ``privileged``: whether pods in it load drivers or place CNI plugins, which they do with the
-    node's own rights whatever the cluster's default Pod Security Standard is.
+    ``level`` is the Pod Security Standard that pods in it need, where that is not ``restricted``:
+    some clusters have it as default, such as RKE2's with ``profile: cis`` (rke2, pkg/rke2/psa.go).
     """
     labels = {"railhead.dev/managed": "true"}
-    if privileged:
-        labels["pod-security.kubernetes.io/enforce"] = "privileged"
+    if level is not None:
+        labels["pod-security.kubernetes.io/enforce"] = level
     return kubernetes.core.v1.Namespace(
         name, metadata={"name": metadata_name, "labels": labels}, opts=opts
     )
@@ -189,19 +190,20 @@ def installed(
     after: Sequence[pulumi.Resource],
     *,
     on_every_node: bool = False,
+    level: Level | None = None,
     timeout: int = RELEASE_SECONDS,
     hooks: pulumi.ResourceHookBinding | None = None,
 ) -> tuple[kubernetes.core.v1.Namespace, kubernetes.helm.v3.Release]:
     """Return a chart's namespace and its release, ``<name>-namespace`` and ``<name>-release``.
 
     ``on_every_node``: its pods load drivers or serve devices, so they are privileged whatever the
-    cluster's default, and not waited for.
+    cluster's default, and not waited for. ``level``: as :func:`namespace` has it.
     """
     space = namespace(
         f"{name}-namespace",
         chart.namespace,
         pulumi.ResourceOptions(parent=parent, depends_on=list(after)),
-        privileged=on_every_node,
+        level="privileged" if on_every_node else level,
     )
     opts = pulumi.ResourceOptions(parent=parent, depends_on=[*after, space], hooks=hooks)
     return space, release(
@@ -240,7 +242,8 @@ class ControllerArgs:
 class ControllerRelease(pulumi.ComponentResource):
     """A controller's release, in a namespace of its own; depend on it to have its webhooks answer.
 
-    ``webhooks`` is the end of its Service's name, after the release's own.
+    ``webhooks`` is the end of its Service's name, after the release's own; ``level`` what its pods
+    need, as :func:`namespace` has it.
 
     Attributes:
         namespace: the controller's namespace.
@@ -258,6 +261,7 @@ class ControllerRelease(pulumi.ComponentResource):
         values: Mapping[str, Any],
         *,
         webhooks: str = "webhook-service",
+        level: Level | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__(f"railhead:index:{kind}", name, None, opts)
@@ -269,6 +273,7 @@ class ControllerRelease(pulumi.ComponentResource):
             values,
             self,
             args.after,
+            level=level,
             hooks=pulumi.ResourceHookBinding(on_error=[hook]),
         )
         webhooks_answer(

@@ -146,7 +146,7 @@ def test_gpu_drivers_containers_find_a_proxy() -> None:
 
 
 def test_a_prometheus_that_selects_by_label_finds_the_gpus() -> None:
-    """Those of kube-prometheus-stack read monitors with the label of their release alone."""
+    """Prometheus of kube-prometheus-stack reads monitors with its release's label alone."""
     labels = {"release": "monitoring"}
     asked = cluster(next(c for c in cases() if c.mode == "sriov-roce")) | {
         "gpu_operator": {"service_monitor": True},

@@ -230,6 +230,12 @@ class TestGraph:
         assert domains
         assert all(driver.urn in domain.dependencies for domain in domains)
 
+    def test_volcanos_pods_run_where_the_default_is_restricted(self, tmp_path: Path) -> None:
+        """Volcano v1.15.1 adds DAC_OVERRIDE (values.yaml: default_csc), which the level refuses."""
+        stack = run_stack(VARIANTS["volcano"], tmp_path, cluster=variant("volcano"))
+        labels = stack.one("Namespace", "volcano-system").inputs["metadata"]["labels"]
+        assert labels["pod-security.kubernetes.io/enforce"] == "baseline"
+
     def test_the_contract_comes_after_the_namespaces(self, recording: Recording) -> None:
         before = recording.before(recording.one("ConfigMap", "railhead-contract").urn)
         for kind in ("LocalQueue", "NetworkAttachmentDefinition", "PersistentVolumeClaim"):
