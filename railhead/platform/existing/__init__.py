@@ -13,6 +13,11 @@ from railhead.model.node_paths import DISTRIBUTIONS, KUBELET, NodePaths
 from railhead.platform.base import Access, CreatedByPlatform, MadeWith, Platform
 from railhead.platform.existing.model import ExistingCluster
 
+# Nodes from which on it was seen: the informer's pages expire before all are read (nfd #2408). The
+# network operator's is without the mend (Mellanox/node-feature-discovery network-operator-v26.4.1,
+# nfd-master.go: nfdAPIUpdateOneNode), which v0.19.0 has.
+_MANY = 1000
+
 
 def nfs_directory(cluster: ExistingCluster) -> str:
     """Return the directory of the cluster's claims below each share; empty if nothing names it."""
@@ -72,7 +77,16 @@ class Existing(Platform[ExistingCluster]):
         cluster: ExistingCluster,
         now: datetime,  # noqa: ARG002 - of other platforms' capacity
     ) -> Iterator[Problem]:
-        """Yield storage classes that no claim of the stack names."""
+        """Yield what is odd of storage classes, and a discovery that is too old for many nodes."""
+        nodes = sum(pool.nodes for pool in cluster.pools)
+        operator = cluster.fabric.nic_operator
+        if operator is not None and operator.nfd == "operator" and nodes >= _MANY:
+            yield (
+                "fabric.network_operator.nfd",
+                f"'operator': on {nodes} nodes the network operator's Node Feature Discovery takes "
+                "labels off nodes when its master starts again, and with them their GPUs and NICs "
+                "(nfd #2408); install version 0.19 or newer yourself, and say 'existing'",
+            )
         named = {claim.storage_class for claim in cluster.checkpoints}
         for at, row in enumerate(cluster.platform.nfs.classes if cluster.platform.nfs else ()):
             if row.name not in named:

@@ -1094,6 +1094,21 @@ def test_doubts_start_exactly_at_their_limits(tmp_path: Path, path: str) -> None
         assert doubt.split(":", 2)[2] == f" {path}: {words}"
 
 
+@pytest.mark.parametrize(
+    ("nodes", "nfd", "doubted"),
+    [(1000, "operator", True), (999, "operator", False), (1000, "existing", False)],
+)
+def test_a_discovery_that_drops_labels_is_doubted(
+    tmp_path: Path, nodes: int, nfd: str, doubted: bool
+) -> None:
+    fabric = {"kind": "infiniband", "mode": "rdma-shared", "network_operator": {"nfd": nfd}}
+    many_nodes = many(put("pools[0].nodes", nodes), put("fabric", fabric))
+    doubts = check(written(tmp_path, "onprem-ib-sriov", many_nodes), now=NOW).doubts
+    assert [f"fabric.network_operator.nfd: '{nfd}': on {nodes}" in row for row in doubts] == (
+        [True] if doubted else []
+    )
+
+
 def test_stand_ins_get_no_doubts_about_gpus(tmp_path: Path) -> None:
     for path, value in (
         ("runtimes[0].image", "ghcr.io/x/rocm:1.0-cpu-arm64"),
