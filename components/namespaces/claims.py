@@ -39,6 +39,13 @@ class Claims(pulumi.ComponentResource):
                 kind="ResourceClaimTemplate",
                 metadata={"name": template, "namespace": args.namespace},
                 spec=spec,
-                opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
+                opts=pulumi.ResourceOptions(
+                    parent=self,
+                    depends_on=list(args.after),
+                    # Fixed once it is there (Kubernetes' ValidateResourceClaimTemplateUpdate), and
+                    # so is its name, which jobs have. Claims made of the old one stay.
+                    replace_on_changes=["spec"],
+                    delete_before_replace=True,
+                ),
             )
         self.register_outputs({"templates": list(args.templates)})

@@ -118,9 +118,14 @@ class TrainingNamespace(pulumi.ComponentResource):
                 metadata={"name": domain, "namespace": namespace},
                 spec=spec,
                 # Its driver holds it by a finalizer (dra-driver-nvidia-gpu v0.4.1,
-                # computedomain.go), and one edit may remove both.
+                # computedomain.go), and one edit may remove both. Its definition fixes its spec.
                 opts=pulumi.ResourceOptions.merge(
-                    inside, pulumi.ResourceOptions(depends_on=list(args.fabric))
+                    inside,
+                    pulumi.ResourceOptions(
+                        depends_on=list(args.fabric),
+                        replace_on_changes=["spec"],
+                        delete_before_replace=True,
+                    ),
                 ),
             )
             for domain, spec in resolved.nvlink_domains.items()

@@ -57,7 +57,14 @@ class VolcanoQueues(pulumi.ComponentResource):
                 metadata={"name": priority},
                 value=fields["value"],
                 description=fields["description"],
-                opts=after,
+                # Fixed once it is there (Kubernetes' ValidatePriorityClassUpdate). Pods have a
+                # number of their own, and keep it.
+                opts=pulumi.ResourceOptions.merge(
+                    after,
+                    pulumi.ResourceOptions(
+                        replace_on_changes=["value"], delete_before_replace=True
+                    ),
+                ),
             )
         self.register_outputs({"queues": list(args.queues)})
 

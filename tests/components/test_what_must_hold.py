@@ -12,6 +12,7 @@ import yaml
 
 from tests.components.order import assert_first
 from tests.components.recording import Recording, Registered, run_stack, stack_cluster
+from tests.components.variants import VARIANTS, variant
 
 RELEASE = "kubernetes:helm.sh/v3:Release"
 # The clouds' SDKs take seconds to import; their own order has tests of its own.
@@ -178,3 +179,15 @@ def test_what_an_operator_serves_waits_for_the_operator(recording: Recording) ->
         seen.add(served)
         assert_first(recording, [releases[served]], resource)
     assert {"kueue", "kubeflow-trainer"} <= seen
+
+
+@pytest.mark.slow
+def test_what_the_api_server_fixes_is_replaced(tmp_path: Path) -> None:
+    """Kubernetes or a definition fixes the spec; the provider knows of neither."""
+    recording = run_stack(VARIANTS["dranet"], tmp_path, cluster=variant("dranet"))
+    for kind in ("ComputeDomain", "ResourceClaimTemplate"):
+        resources = recording.kind(kind)
+        assert resources
+        for resource in resources:
+            assert resource.manner["replaced for"] == ["spec"], resource.name
+            assert resource.manner["deleted before it is replaced"], resource.name

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.components.variants import VARIANTS, variant
 from tests.engine.recorded import Project
 
 pytestmark = pytest.mark.slow
@@ -169,6 +170,40 @@ def test_one_edit_may_unprotect_and_replace(tmp_path: Path) -> None:
     project.change(lambda cluster: cluster.update(removals=[jobs, data, claim]))
     steps = [urn for operation, urn in project.preview().steps if operation == "replace"]
     assert any("gcp:lustre/instance:Instance" in urn for urn in steps)
+
+
+def _others_interfaces(cluster: dict[str, Any]) -> None:
+    cluster["fabric"]["selector"] = cluster["fabric"]["selector"].replace("ibp", "ibs")
+
+
+def _another_value(cluster: dict[str, Any]) -> None:
+    cluster["priorities"] = [
+        {"name": "production", "value": 2000, "description": "has a date to meet"},
+        {"name": "research", "value": 0, "description": "everyday work"},
+        {"name": "spare", "value": -1000, "description": "only what nobody else wants"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "edit", "kind", "count"),
+    [
+        ("dranet", _others_interfaces, "kubernetes:resource.k8s.io/v1:ResourceClaimTemplate", 2),
+        ("volcano", _another_value, "kubernetes:scheduling.k8s.io/v1:PriorityClass", 1),
+    ],
+)
+def test_what_the_api_server_fixes_is_recreated(
+    tmp_path: Path, name: str, edit: Callable[[dict[str, Any]], None], kind: str, count: int
+) -> None:
+    """Updates of these are refused, and the provider knows only some of the kinds."""
+    project = Project(tmp_path, VARIANTS[name])
+    project.change(lambda cluster: cluster.update(variant(name)))
+    project.up()
+    project.change(edit)
+    replaced = [urn for operation, urn in project.preview().steps if operation == "replace"]
+    assert [urn.split("::")[2].rsplit("$", 1)[-1] for urn in replaced] == [kind] * count
+    made = project.up()
+    for urn in replaced:
+        assert [e["operation"] for e in made if e["urn"] == urn] == ["delete", "create"]
 
 
 def _guests(cluster: dict[str, Any]) -> None:
