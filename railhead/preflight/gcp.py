@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -11,12 +12,21 @@ from urllib.parse import quote
 from railhead.base.finding import Finding
 from railhead.base.names import physical_name
 from railhead.base.wide import PRIVATE, private
+from railhead.config.served import unserved
 from railhead.machines import GKE_MACHINES, MACHINES
+from railhead.platform.gcp.checks import (
+    POD_PREFIX,
+    WIDEST_SERVICES,
+    most_nodes,
+    node_addresses,
+    pod_ranges,
+)
 from railhead.platform.gcp.facts import node_networks
 from railhead.platform.gcp.model import (
     BucketStorage,
     CompactPlacement,
     DnsEndpoint,
+    ExistingGpuNetworks,
     FilestoreStorage,
     FlexStart,
     GcpCluster,
@@ -173,7 +183,7 @@ def permissions(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
 
 
 def quota(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
-    """Compare quotas with the GPUs that no reservation holds, the controllers' CPUs, boot disks."""
+    """Compare quotas with the GPUs that no reservation holds, the controllers' CPUs, disks."""
     on_demand = _gpus(cluster, OnDemand)
     if on_demand:
         yield from _by_family(google, cluster, on_demand)
@@ -182,7 +192,11 @@ def quota(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
     for family, need in _gpus(cluster, Spot, FlexStart).items():
         yield _room(f"PREEMPTIBLE_{family}_GPUS", quotas, need)
     cpus = _system_cpus(google, cluster)
-    for metric, need in (_boot_disks(cluster) | cpus).items():
+    caches = _image_caches(google, cluster)
+    for cache, gib in caches.items():
+        if gib is None:
+            yield failed(f"there is no disk image {cache}", "correct the pool's `image_cache`")
+    for metric, need in (_disks(cluster, caches) | cpus).items():
         yield _room(metric, quotas, need)
     yield from _of_all_regions(google, cluster, sum(cpus.values()))
 
@@ -216,14 +230,31 @@ def _system_cpus(google: Google, cluster: GcpCluster) -> dict[str, int]:
     return {metric: there["guestCpus"] * system.max_nodes} if there else {}
 
 
-def _boot_disks(cluster: GcpCluster) -> dict[str, int]:
-    """Return quota -> GB of all nodes' boot disks; no reservation holds them."""
+def _image_caches(google: Google, cluster: GcpCluster) -> dict[str, int | None]:
+    """Return disk image -> its GB, of those that pools name; None where it is not there."""
+    sizes: dict[str, int | None] = {}
+    for cache in sorted({pool.image_cache for pool in cluster.pools if pool.image_cache}):
+        # Without a project it is the cluster's own.
+        owner, _, name = cache.rpartition("global/images/")
+        project = owner.removeprefix("projects/").rstrip("/")
+        there = _compute(google, cluster, f"/global/images/{name}", project)
+        sizes[cache] = int(there["diskSizeGb"]) if there else None
+    return sizes
+
+
+def _disks(cluster: GcpCluster, caches: Mapping[str, int | None]) -> dict[str, int]:
+    """Return quota -> GB of all nodes' boot disks and image caches; no reservation holds them.
+
+    The disk of an image cache is of the boot disk's type, and as large as its image (GKE
+    documentation, Use secondary boot disks to preload data or container images).
+    """
     system = cluster.platform.system_pool
     # GKE's default of most machines without GPUs is pd-balanced.
     need = {_DISKS["pd-balanced"]: system.max_nodes * system.disk_size_gb}
     for pool in cluster.pools:
         metric = _DISKS[pool.disk_type or GKE_MACHINES[pool.instance_type].boot_disks[0]]
-        need[metric] = need.get(metric, 0) + pool.nodes * pool.disk_size_gb
+        size = pool.disk_size_gb + (caches.get(pool.image_cache or "") or 0)
+        need[metric] = need.get(metric, 0) + pool.nodes * size
     return need
 
 
@@ -370,15 +401,25 @@ def _unfit(pool: GcpPool, nodes: int, there: Mapping[str, Any]) -> str:
         return f"is of {kind}, and the pool of {pool.instance_type}"
     if not there.get("specificReservationRequired"):
         return "is open to all: make it with --require-specific-reservation"
-    return _short(nodes, specific) or _policy(pool, there.get("resourcePolicies") or {})
+    return _short(nodes, specific) or _policy(pool, there)
 
 
-def _policy(pool: GcpPool, policies: Mapping[str, str]) -> str:
-    """Return why the placement does not fit that with which the reservation was made."""
+def _policy(pool: GcpPool, there: Mapping[str, Any]) -> str:
+    """Return why the placement does not fit that with which the reservation was made.
+
+    Google's controller for Slurm gives nodes the policy of their reservation, one of its own where
+    a dense one has none, and else none (cluster-toolkit, schedmd-slurm-gcp-v6-controller,
+    scripts/resume.py: update_reservation_props).
+    """
+    policies = there.get("resourcePolicies") or {}
     made_with = {policy.rpartition("/")[2] for policy in policies.values()}
-    own = getattr(pool.placement, "policy", None)
-    if isinstance(pool.placement, CompactPlacement) and own not in made_with:
-        named = ", ".join(sorted(made_with)) or "no policy"
+    dense = there.get("deploymentType") == "DENSE"
+    named = ", ".join(sorted(made_with)) or "no policy"
+    if isinstance(pool.placement, NoPlacement):
+        return f"was made with {named}, and the pool has none" if made_with and not dense else ""
+    own = pool.placement.policy
+    fits = own in made_with or (dense and not made_with)
+    if isinstance(pool.placement, CompactPlacement) and not fits:
         return f"was made with {named}, and the pool has {own or 'a policy of its own'}"
     return ""
 
@@ -397,10 +438,15 @@ def placement(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
 
 
 def subnets(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
-    """Compare a network that is there with what the stack takes from it."""
-    network = cluster.platform.network
-    if not isinstance(network, GcpExistingNetwork):
-        return
+    """Compare networks that are there with what the stack takes from them."""
+    platform = cluster.platform
+    if isinstance(platform.network, GcpExistingNetwork):
+        yield from _primary(google, cluster, platform.network)
+    if isinstance(platform.gpu_networks, ExistingGpuNetworks):
+        yield from _rails(google, cluster, platform.gpu_networks)
+
+
+def _primary(google: Google, cluster: GcpCluster, network: GcpExistingNetwork) -> Iterator[Finding]:
     path = f"/regions/{cluster.platform.region}/subnetworks/{network.subnetwork}"
     there = _compute(google, cluster, path, network.project)
     if there is None:
@@ -408,14 +454,22 @@ def subnets(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
         return
     if there["network"].rpartition("/")[2] != network.network:
         yield failed(f"subnet {network.subnetwork} is of {there['network']}")
-    ranges = {row["rangeName"] for row in there.get("secondaryIpRanges", ())}
+    ranges = {row["rangeName"]: row["ipCidrRange"] for row in there.get("secondaryIpRanges", ())}
     for wanted in (network.pods_range, network.services_range):
         if wanted not in ranges:
             yield failed(f"subnet {network.subnetwork} has no range {wanted}")
     if not there.get("privateIpGoogleAccess"):
         yield failed(f"subnet {network.subnetwork} has no Private Google Access")
     yield from _overlapping(cluster, there)
-    block = ipaddress.ip_network(there["ipCidrRange"])
+    block = ipaddress.IPv4Network(there["ipCidrRange"])
+    yield from _narrow(cluster, block, ranges.get(network.pods_range))
+    services = ranges.get(network.services_range)
+    if services and ipaddress.ip_network(services).prefixlen < WIDEST_SERVICES:
+        yield failed(
+            f"range {network.services_range} is {services}, wider than the /{WIDEST_SERVICES} that "
+            "GKE takes",
+            "name a narrower one",
+        )
     kinds = {type(row) for row in cluster.platform.storage}
     if FilestoreStorage in kinds and not private(block):
         yield failed(
@@ -424,6 +478,45 @@ def subnets(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
             "name another subnet, or another kind of storage",
         )
     yield ok(f"subnet {network.subnetwork} is {there['ipCidrRange']}")
+
+
+def _narrow(
+    cluster: GcpCluster, block: ipaddress.IPv4Network, pods: str | None
+) -> Iterator[Finding]:
+    """Yield ranges without room for the stack's nodes, whatever else has addresses there."""
+    nodes = most_nodes(cluster)
+    if (have := node_addresses(block)) < nodes:
+        yield failed(f"{block} has {have} addresses for {nodes} nodes", "widen the subnet")
+    if pods and (have := pod_ranges(ipaddress.IPv4Network(pods))) < nodes:
+        yield failed(
+            f"{pods} has room for the pods of {have} nodes, a /{POD_PREFIX} each, but there may be "
+            f"{nodes}",
+            "name a wider range",
+        )
+
+
+def _rails(google: Google, cluster: GcpCluster, networks: ExistingGpuNetworks) -> Iterator[Finding]:
+    """Compare the networks of further interfaces with what nodes of the pools take."""
+    pools = [pool for pool in cluster.pools if pool.networking == "additional-networks"]
+    nodes, kind = sum(pool.nodes for pool in pools), pools[0].instance_type
+    profile = f"{cluster.platform.zone}-{GKE_MACHINES[kind].network_profile}"
+    for nic, ref in zip(node_networks(MACHINES[kind]), networks.networks, strict=True):
+        path = f"/regions/{cluster.platform.region}/subnetworks/{ref.subnetwork}"
+        there = _compute(google, cluster, path)
+        if there is None or there["network"].rpartition("/")[2] != ref.network:
+            yield failed(f"{nic.name}: {ref.network} has no subnet {ref.subnetwork}")
+        elif (have := node_addresses(ipaddress.IPv4Network(there["ipCidrRange"]))) < nodes:
+            yield failed(f"{nic.name}: {ref.subnetwork} has {have} addresses for {nodes} nodes")
+        elif nic.device == "RDMA" and _profile(google, cluster, ref.network) != profile:
+            yield failed(f"{nic.name}: {ref.network} is not of the network profile {profile}")
+        else:
+            yield ok(f"{nic.name}: subnet {ref.subnetwork} is {there['ipCidrRange']}")
+
+
+def _profile(google: Google, cluster: GcpCluster, network: str) -> str:
+    """Return the name of a VPC's network profile; empty without one."""
+    there = _compute(google, cluster, f"/global/networks/{network}") or {}
+    return str(there.get("networkProfile", "")).rpartition("/")[2]
 
 
 def _overlapping(cluster: GcpCluster, subnet: Mapping[str, Any]) -> Iterator[Finding]:
@@ -454,19 +547,24 @@ def kubernetes(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
     path = f"v1/projects/{platform.project}/locations/{_location(cluster)}/serverConfig"
     answer = google.get("container", path) or {}
     channel = platform.release_channel.upper()
-    served = [
-        version
-        for row in answer.get("channels", ())
-        if row["channel"] == channel
-        for version in row.get("validVersions", ())
-    ]
+    channels = {row["channel"]: row for row in answer.get("channels", ())}
+    there = channels.get(channel) or {}
+    served, default = there.get("validVersions", ()), there.get("defaultVersion", "")
     wanted = platform.kubernetes
     if not served:
         yield failed(f"GKE has no channel {channel} in {_location(cluster)}")
-    elif wanted and not any(f"{version}.".startswith(f"{wanted}.") for version in served):
+    elif wanted and not any(_begins(version, wanted) for version in served):
         yield failed(f"channel {channel} has no {wanted}; it has {', '.join(served)}")
+    elif not wanted and (wrong := unserved(cluster, ".".join(default.split(".")[:2]))):
+        yield failed(f"channel {channel} begins with {default}: {wrong}", "set platform.kubernetes")
     else:
-        yield ok(f"channel {channel} has {wanted or 'a default'}")
+        yield ok(f"channel {channel} has {wanted or default}")
+
+
+def _begins(version: str, wanted: str) -> bool:
+    """Return whether GKE takes ``wanted`` for ``version``, as 1.34 and 1.34.1 for 1.34.1-gke.5."""
+    parts, whole = re.split("[.-]", wanted), re.split("[.-]", version)
+    return whole[: len(parts)] == parts
 
 
 def _location(cluster: GcpCluster) -> str:

@@ -46,7 +46,7 @@ from railhead.platform.gcp.model import (
 # The name of the node pool for controllers, in every cluster.
 SYSTEM_POOL = "system"
 # GKE documentation: the alias range of a node with the default of 110 pods.
-_POD_PREFIX = 24
+POD_PREFIX = 24
 # VPC documentation: the first two and the last two addresses of a subnet's primary range.
 _RESERVED_ADDRESSES = 4
 # GKE documentation, Allocate network resources by using GKE managed DRANET.
@@ -77,7 +77,7 @@ _FIELDS = ("nodes", "pods", "services", "google_services")
 # (GoogleCloudPlatform/cluster-toolkit #5306, 2026-03), and is a /23.
 _LUSTRE_PREFIX, _LUSTRE_PREFIX_ONCE = 23, 24
 # GKE answers "Services CIDR range is smaller than minimum (14 < 16)" (rancher/rancher #32207).
-_WIDEST_SERVICES = 16
+WIDEST_SERVICES = 16
 # Compute Engine documentation, local SSDs: each disk has 375 GiB.
 _LOCAL_SSD_GIB = 375
 # Storage classes that GKE's Filestore driver brings. Without a parameter `network`, as they are, it
@@ -535,10 +535,10 @@ def _ipv6(cluster: GcpCluster) -> Iterator[Problem]:
 
 def _service_range(cluster: GcpCluster) -> Iterator[Problem]:
     services = dict(_ranges(cluster)).get("platform.network.services")
-    if services is not None and services.prefixlen < _WIDEST_SERVICES:
+    if services is not None and services.prefixlen < WIDEST_SERVICES:
         yield (
             "platform.network.services",
-            f"{str(services)!r} is wider than the /{_WIDEST_SERVICES} that GKE takes; narrow it",
+            f"{str(services)!r} is wider than the /{WIDEST_SERVICES} that GKE takes; narrow it",
         )
 
 
@@ -552,21 +552,34 @@ def _overlaps(cluster: GcpCluster) -> Iterator[Problem]:
 
 
 def _nodes_fit(cluster: GcpCluster) -> Iterator[Problem]:
-    # A surge upgrade of the system pool adds one.
-    nodes = _gpu_nodes(cluster) + cluster.platform.system_pool.max_nodes + 1
-    ranges = dict(_ranges(cluster))
+    nodes, ranges = most_nodes(cluster), dict(_ranges(cluster))
     if network := ranges.get("platform.network.nodes"):
-        have = network.num_addresses - _RESERVED_ADDRESSES
+        have = node_addresses(network)
         if have < nodes:
-            yield "platform.network.nodes", f"{max(have, 0)} addresses for {nodes} nodes; widen it"
+            yield "platform.network.nodes", f"{have} addresses for {nodes} nodes; widen it"
     if network := ranges.get("platform.network.pods"):
-        have = network.num_addresses >> (32 - _POD_PREFIX)
+        have = pod_ranges(network)
         if have < nodes:
             yield (
                 "platform.network.pods",
-                f"room for {have} nodes of a /{_POD_PREFIX} each, but there may be {nodes}; "
+                f"room for {have} nodes of a /{POD_PREFIX} each, but there may be {nodes}; "
                 "widen it",
             )
+
+
+def most_nodes(cluster: GcpCluster) -> int:
+    """Return how many nodes there may be; a surge upgrade of the system pool adds one."""
+    return _gpu_nodes(cluster) + cluster.platform.system_pool.max_nodes + 1
+
+
+def node_addresses(block: ipaddress.IPv4Network) -> int:
+    """Return how many nodes the primary range of a subnet has addresses for."""
+    return max(block.num_addresses - _RESERVED_ADDRESSES, 0)
+
+
+def pod_ranges(block: ipaddress.IPv4Network) -> int:
+    """Return how many nodes a range for pods has a part for."""
+    return block.num_addresses >> (32 - POD_PREFIX)
 
 
 def _gpu_nodes(cluster: GcpCluster) -> int:

@@ -251,7 +251,9 @@ def family(limit: int) -> Raw:
 
 
 def config_of_server(*served: str) -> Raw:
-    return {"channels": [{"channel": "REGULAR", "validVersions": list(served)}]}
+    """Return the answer for a channel; the last version is its default."""
+    channel = {"channel": "REGULAR", "validVersions": list(served), "defaultVersion": served[-1]}
+    return {"channels": [channel]}
 
 
 def zone_of(stack: str) -> str:
@@ -383,6 +385,30 @@ def own_network_beside(rails: str) -> Callable[[Raw], None]:
     return edit
 
 
+def cached(raw: Raw) -> None:
+    raw["pools"][0] |= {"image_streaming": True, "image_cache": CACHE}
+
+
+def own_rails(raw: Raw) -> None:
+    """Name GPU networks that are there: a VPC of the second gVNIC, and one of all rails."""
+    rails = [{"network": "rdma", "subnetwork": f"rail-{index}"} for index in range(8)]
+    networks = [{"network": "host", "subnetwork": "host"}, *rails]
+    raw["platform"]["gpu_networks"] = {"kind": "existing", "networks": networks}
+
+
+def rails(profile: str = "europe-west1-b-vpc-roce", **blocks: str) -> Answers:
+    """Return what Google answers about them; ``blocks`` are subnets of other sizes."""
+    answers: Answers = {key("/global/networks/rdma"): {"networkProfile": f"global/x/{profile}"}}
+    names = {"host": "host"} | {f"rail-{index}": "rdma" for index in range(8)}
+    for name, network in names.items():
+        block = blocks.get(name.replace("-", "_"), "10.20.0.0/24")
+        answers[key(f"/regions/europe-west1/subnetworks/{name}")] = {
+            "network": f"https://www.googleapis.com/compute/v1/projects/p/global/networks/{network}",
+            "ipCidrRange": block,
+        }
+    return answers
+
+
 def second_pool(**capacity: str) -> Callable[[Raw], None]:
     """Return an edit that adds a pool of as many nodes on the first one's reservation."""
 
@@ -405,9 +431,17 @@ def subnet(*ranges: str, **more: Any) -> Raw:
         "network": "https://www.googleapis.com/compute/v1/projects/p/global/networks/net",
         "ipCidrRange": "10.0.0.0/20",
         "privateIpGoogleAccess": True,
-        "secondaryIpRanges": [{"rangeName": name, "ipCidrRange": "10.4.0.0/14"} for name in ranges],
+        "secondaryIpRanges": [{"rangeName": name, "ipCidrRange": RANGES[name]} for name in ranges],
         **more,
     }
+
+
+def ranged(**blocks: str) -> list[Raw]:
+    """Return the secondary ranges of the subnet, with blocks of other sizes."""
+    return [{"rangeName": name, "ipCidrRange": block} for name, block in (RANGES | blocks).items()]
+
+
+RANGES = {"pods": "10.4.0.0/14", "services": "10.0.32.0/20"}
 
 
 def regional(stack: str, **metrics: tuple[int, int]) -> Callable[[Answers], object]:
@@ -416,6 +450,10 @@ def regional(stack: str, **metrics: tuple[int, int]) -> Callable[[Answers], obje
 
 
 ULTRA_16 = key("/zones/europe-west1-b/reservations/a3-ultra-16")
+ROOM = {"quotas": quotas()}
+MEGA_8 = key(f"/zones/{zone_of(MEGA)}/reservations/a3-mega-8")
+CACHE = "global/images/training-images"
+SERVER = f"container v1/projects/{PROJECT}/locations/europe-west1/serverConfig"
 OTHERS = reservation("a3-megagpu-8g", 8, resourcePolicies={"policy": "p/resourcePolicies/other"})
 CASES = [
     Case(
@@ -466,6 +504,15 @@ CASES = [
         "HDB_TOTAL_GB: 2000, 0 in use, 3200 to come",
         change=regional(ULTRA, HDB_TOTAL_GB=(2000, 0)),
     ),
+    Case(
+        "quota",
+        "HDB_TOTAL_GB: 4096, 0 in use, 8000 to come",
+        edit=cached,
+        change=lambda answers: answers.update(
+            {key(f"/{CACHE}"): {"diskSizeGb": "300"}, key("/regions/europe-west1"): ROOM}
+        ),
+    ),
+    Case("quota", f"there is no disk image {CACHE}", edit=cached),
     Case(
         "quota",
         "CPUS: 72, 0 in use, 96 to come",
@@ -563,7 +610,19 @@ CASES = [
         "reservation",
         "was made with other, and the pool has a3-mega-8-compact",
         stack=MEGA,
-        change=put(key(f"/zones/{zone_of(MEGA)}/reservations/a3-mega-8"), OTHERS),
+        change=put(MEGA_8, OTHERS),
+    ),
+    Case(
+        "reservation",
+        "was made with other, and the pool has none",
+        stack=MEGA,
+        edit=lambda raw: raw["pools"][0].update(placement={"kind": "none"}),
+        change=put(MEGA_8, OTHERS),
+    ),
+    Case(
+        "reservation",
+        "was made with no policy, and the pool has a policy of its own",
+        edit=lambda raw: raw["pools"][0].update(placement={"kind": "compact"}),
     ),
     Case(
         "placement",
@@ -608,12 +667,52 @@ CASES = [
         change=put(SUBNET_OF_MEGA, subnet("pods", "services", ipCidrRange="100.64.0.0/20")),
     ),
     Case(
+        "subnets",
+        "10.0.0.0/29 has 4 addresses for 23 nodes",
+        edit=own_network,
+        change=put(SUBNET, subnet("pods", "services", ipCidrRange="10.0.0.0/29")),
+    ),
+    Case(
+        "subnets",
+        "10.4.0.0/20 has room for the pods of 16 nodes, a /24 each, but there may be 23",
+        edit=own_network,
+        change=put(SUBNET, subnet("services", secondaryIpRanges=ranged(pods="10.4.0.0/20"))),
+    ),
+    Case(
+        "subnets",
+        "range services is 10.8.0.0/15, wider than the /16",
+        edit=own_network,
+        change=put(SUBNET, subnet("pods", secondaryIpRanges=ranged(services="10.8.0.0/15"))),
+    ),
+    Case("subnets", "gvnic-1: host has no subnet host", edit=own_rails),
+    Case(
+        "subnets",
+        "rdma-3: rail-3 has 12 addresses for 16 nodes",
+        edit=own_rails,
+        change=lambda answers: answers.update(rails(rail_3="10.20.0.0/28")),
+    ),
+    Case(
+        "subnets",
+        "rdma-0: rdma is not of the network profile europe-west1-b-vpc-roce",
+        edit=own_rails,
+        change=lambda answers: answers.update(rails(profile="europe-west1-c-vpc-roce")),
+    ),
+    Case(
         "kubernetes",
         "channel REGULAR has no 1.34; it has 1.33.5-gke.1201000",
-        change=put(
-            f"container v1/projects/{PROJECT}/locations/europe-west1/serverConfig",
-            config_of_server("1.33.5-gke.1201000"),
-        ),
+        change=put(SERVER, config_of_server("1.33.5-gke.1201000")),
+    ),
+    Case(
+        "kubernetes",
+        "channel REGULAR has no 1.34.1; it has 1.34.10-gke.1",
+        edit=lambda raw: raw["platform"].update(kubernetes="1.34.1"),
+        change=put(SERVER, config_of_server("1.34.10-gke.1")),
+    ),
+    Case(
+        "kubernetes",
+        "channel REGULAR begins with 1.39.1-gke.1: Kubernetes 1.39 is not served by versions",
+        edit=lambda raw: raw["platform"].pop("kubernetes"),
+        change=put(SERVER, config_of_server("1.34.1-gke.1829001", "1.39.1-gke.1")),
     ),
     Case(
         "names",
@@ -657,6 +756,40 @@ def test_a_row_fails(server: Server, reader: Google, case: Case) -> None:
     assert all(f.passed is False for f in failed)
     assert all(f.remedy or ROWS[case.row].remedy for f in failed)
     assert server.seen <= set(ROWS[case.row].calls)
+
+
+@pytest.mark.parametrize(
+    ("row", "edit", "change"),
+    [
+        ("subnets", own_network, put(SUBNET, subnet("pods", "services"))),
+        ("subnets", own_rails, lambda answers: answers.update(rails())),
+        (
+            "reservation",
+            lambda raw: raw["pools"][0].update(placement={"kind": "compact"}),
+            put(ULTRA_16, reservation("a3-ultragpu-8g", 16, deploymentType="DENSE")),
+        ),
+        (
+            "reservation",
+            lambda raw: None,
+            put(ULTRA_16, {**OTHERS, **reservation("a3-ultragpu-8g", 16, deploymentType="DENSE")}),
+        ),
+        ("kubernetes", lambda raw: raw["platform"].update(kubernetes="1.34.1"), lambda _: None),
+        ("kubernetes", lambda raw: raw["platform"].pop("kubernetes"), lambda _: None),
+    ],
+)
+def test_what_google_takes_passes(
+    server: Server,
+    reader: Google,
+    row: str,
+    edit: Callable[[Raw], object],
+    change: Callable[[Answers], object],
+) -> None:
+    raw = copy.deepcopy(section(ULTRA))
+    edit(raw)
+    change(server.answers)
+    findings = list(checks.ASKER.checks[row](reader, parsed(raw)))
+    assert [f.text for f in findings if not f.passed] == []
+    assert findings
 
 
 def test_rows_list_the_services_that_they_ask(server: Server, reader: Google) -> None:
