@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
-from pulumi_gcp import filestore
+from pulumi_gcp import compute, filestore
 
 from railhead.base.names import physical_name
 from railhead.components.gcp.outputs import apart_from_rails, when_made
@@ -27,6 +27,8 @@ class FilestoreArgs:
         network: the VPC that reaches the instance.
         storage: name, tier, capacity in GiB, and its addresses unless Google chooses them.
         apart: CIDR blocks that nodes reach at further interfaces, where the instance is not to be.
+        calls_in: whether to let the instance's own connections into the network, if its addresses
+            are known: a lock of NFS 3 that a node waits for is granted by a call to the node.
         deletion_protection: whether GCP and Pulumi refuse to delete or replace the instance.
         after: what else takes addresses of the network: Google chooses the instance's among those
             that are free by then.
@@ -37,12 +39,19 @@ class FilestoreArgs:
     network: NetworkRefs
     storage: FilestoreStorage
     apart: Sequence[str] = ()
+    calls_in: bool = False
     deletion_protection: bool = True
     after: Sequence[pulumi.Resource] = ()
 
 
 class Filestore(pulumi.ComponentResource):
-    """A Filestore instance with one share.
+    """A Filestore instance with one share, and its way back to the nodes.
+
+    Without that a node which waits for a lock asks again after 30 s (linux, fs/lockd/clntproc.c:
+    NLMCLNT_POLL_TIMEOUT), and no node hears that the instance has restarted and its locks are to be
+    claimed again (Filestore documentation, Supported file system protocols: NFSv3 is bidirectional;
+    gcp-filestore-csi-driver, README: networks other than `default` need firewall rules). The ports
+    are each node's own: rpcbind's is 111, lockd's and statd's are any.
 
     Attributes:
         instance: the instance.
@@ -85,6 +94,16 @@ class Filestore(pulumi.ComponentResource):
                 custom_timeouts=pulumi.CustomTimeouts(create="4h", update="2h", delete="2h"),
             ),
         )
+        if args.calls_in and args.storage.addresses is not None:
+            compute.Firewall(
+                f"{name}-locks",
+                name=physical_name(args.cluster, args.storage.name, "locks"),
+                network=args.network.network,
+                direction="INGRESS",
+                allows=[{"protocol": protocol} for protocol in ("tcp", "udp")],
+                source_ranges=[args.storage.addresses],
+                opts=pulumi.ResourceOptions(parent=self),
+            )
         self.handle = pulumi.Output.format(
             "modeInstance/{0}/{1}/{2}", args.location, self.instance.name, SHARE
         )

@@ -255,6 +255,7 @@ class GcpInfrastructure(pulumi.ComponentResource):
                 network=self.network,
                 storage=storage,
                 apart=self._gpu_subnets(),
+                calls_in=isinstance(platform.network, GcpNewNetwork),
                 deletion_protection=platform.deletion_protection,
                 # Beside a subnet that is not there yet it may take a part of the subnet's range,
                 # which Google then refuses (file.v1, reservedIpRange; cluster-toolkit, modules/

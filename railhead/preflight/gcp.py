@@ -624,7 +624,10 @@ def wanted_names(cluster: GcpCluster) -> dict[str, list[str]]:
         "service account": [physical_name(name, "nodes", limit=30)],
         "network": if_(own, "net") + gpu["network"],
         "subnetwork": if_(own, "nodes") + gpu["subnetwork"],
-        "firewall rule": if_(own, "internal") + if_(access, "lustre") + gpu["firewall rule"],
+        "firewall rule": if_(own, "internal")
+        + if_(access, "lustre")
+        + [physical_name(name, row.name, "locks") for row in filestores if own and row.addresses]
+        + gpu["firewall rule"],
         "router": if_(own, "router"),
         "address range": if_(access, "services"),
         "placement policy": [

@@ -703,6 +703,21 @@ def test_each_claim_has_a_volume_of_its_own() -> None:
     assert nfs["mountOptions"] == ["nconnect=7"]
 
 
+def test_filestore_reaches_nodes_that_wait_for_a_lock() -> None:
+    firewall = named(recorded(MEGA), FIREWALL, "filestore-locks")
+    assert firewall.inputs["sourceRanges"] == ["10.9.0.0/24"]
+    assert {row["protocol"] for row in firewall.inputs["allows"]} == {"tcp", "udp"}
+    assert (
+        firewall.inputs["network"]
+        == named(recorded(MEGA), SUBNETWORK, "-network-subnet").inputs["network"]
+    )
+    # Of a network that is there the rules are its owner's.
+    existing = {"kind": "existing", "network": "net", "subnetwork": "nodes"}
+    existing |= {"pods_range": "pods", "services_range": "services"}
+    made = variant(MEGA, lambda c: c["platform"].update(network=existing))
+    assert not [row for row in made.of_type(FIREWALL) if "locks" in row.name]
+
+
 def test_small_filestore_has_two_connections_a_node() -> None:
     def edit(cluster: dict[str, Any]) -> None:
         cluster["platform"]["storage"][0]["capacity_gib"] = 9984
