@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote
@@ -192,10 +192,7 @@ def quota(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
     for family, need in _gpus(cluster, Spot, FlexStart).items():
         yield _room(f"PREEMPTIBLE_{family}_GPUS", quotas, need)
     cpus = _system_cpus(google, cluster)
-    caches = _image_caches(google, cluster)
-    for cache, gib in caches.items():
-        if gib is None:
-            yield failed(f"there is no disk image {cache}", "correct the pool's `image_cache`")
+    caches = yield from _image_caches(google, cluster)
     for metric, need in (_disks(cluster, caches) | cpus).items():
         yield _room(metric, quotas, need)
     yield from _of_all_regions(google, cluster, sum(cpus.values()))
@@ -230,19 +227,28 @@ def _system_cpus(google: Google, cluster: GcpCluster) -> dict[str, int]:
     return {metric: there["guestCpus"] * system.max_nodes} if there else {}
 
 
-def _image_caches(google: Google, cluster: GcpCluster) -> dict[str, int | None]:
-    """Return disk image -> its GB, of those that pools name; None where it is not there."""
-    sizes: dict[str, int | None] = {}
+def _image_caches(
+    google: Google, cluster: GcpCluster
+) -> Generator[Finding, None, Mapping[str, int]]:
+    """Yield disk images that are not there; return disk image -> its GB."""
+    sizes: dict[str, int] = {}
     for cache in sorted({pool.image_cache for pool in cluster.pools if pool.image_cache}):
         # Without a project it is the cluster's own.
         owner, _, name = cache.rpartition("global/images/")
         project = owner.removeprefix("projects/").rstrip("/")
-        there = _compute(google, cluster, f"/global/images/{name}", project)
-        sizes[cache] = int(there["diskSizeGb"]) if there else None
+        try:
+            there = _compute(google, cluster, f"/global/images/{name}", project)
+        except UnaskedError as error:
+            yield unknown(f"how large the disk image {cache} is: {error.problem}", error.remedy)
+            continue
+        if there is None:
+            yield failed(f"there is no disk image {cache}", "correct the pool's `image_cache`")
+        else:
+            sizes[cache] = int(there["diskSizeGb"])
     return sizes
 
 
-def _disks(cluster: GcpCluster, caches: Mapping[str, int | None]) -> dict[str, int]:
+def _disks(cluster: GcpCluster, caches: Mapping[str, int]) -> dict[str, int]:
     """Return quota -> GB of all nodes' boot disks and image caches; no reservation holds them.
 
     The disk of an image cache is of the boot disk's type, and as large as its image (GKE
@@ -253,7 +259,7 @@ def _disks(cluster: GcpCluster, caches: Mapping[str, int | None]) -> dict[str, i
     need = {_DISKS["pd-balanced"]: system.max_nodes * system.disk_size_gb}
     for pool in cluster.pools:
         metric = _DISKS[pool.disk_type or GKE_MACHINES[pool.instance_type].boot_disks[0]]
-        size = pool.disk_size_gb + (caches.get(pool.image_cache or "") or 0)
+        size = pool.disk_size_gb + (caches.get(pool.image_cache or "", 0))
         need[metric] = need.get(metric, 0) + pool.nodes * size
     return need
 
@@ -555,6 +561,8 @@ def kubernetes(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
         yield failed(f"GKE has no channel {channel} in {_location(cluster)}")
     elif wanted and not any(_begins(version, wanted) for version in served):
         yield failed(f"channel {channel} has no {wanted}; it has {', '.join(served)}")
+    elif not (wanted or default):
+        yield unknown(f"channel {channel} names no default", "set platform.kubernetes")
     elif not wanted and (wrong := unserved(cluster, ".".join(default.split(".")[:2]))):
         yield failed(f"channel {channel} begins with {default}: {wrong}", "set platform.kubernetes")
     else:

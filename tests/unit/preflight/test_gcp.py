@@ -812,15 +812,21 @@ def test_what_may_not_be_asked_is_no_pass(
     server.answers[key("")] = denied
     bucket = "storage storage/v1/b/railhead-training-a3-ultra-datasets"
     server.answers[bucket] = denied
+    cache = "projects/others/global/images/training-images"
+    server.answers[f"compute compute/v1/{cache}"] = denied
     monkeypatch.setattr(checks, "Google", lambda: reader)
     shown: list[run.Result] = []
-    results = {r.row.id: r for r in run.preflight(shipped(ULTRA), shown.append)}
+    raw = section(ULTRA)
+    raw["pools"][0] |= {"image_streaming": True, "image_cache": cache}
+    results = {r.row.id: r for r in run.preflight(parsed(raw), shown.append)}
     assert {r.row.id for r in shown} == set(ROWS)
     assert results["networks"].unproven
     assert "roles/viewer" in results["networks"].remedy
     assert results["names"].unproven
     assert "bucket railhead-training-a3-ultra-datasets" in results["names"].text
     assert results["zone"].verdict == "ok"
+    sizes = list(checks._image_caches(reader, parsed(raw)))
+    assert [(f.passed, cache in f.text) for f in sizes] == [(None, True)]
 
     reader.over.clear()
     server.answers[TEST] = {"error": {"code": 401, "message": "expired"}}
