@@ -445,6 +445,35 @@ def _gpu_networks(cluster: GcpCluster) -> Iterator[Problem]:
         yield "platform.gpu_networks", "no pool uses it: with dranet GKE makes the networks itself"
 
 
+def _gpu_networks_apart(cluster: GcpCluster) -> Iterator[Problem]:
+    """Yield networks of further interfaces that GKE gives to no pod.
+
+    Not the cluster's own, by its name alone, and no subnet twice (kubernetes/cloud-provider-gcp,
+    pkg/controller/gkenetworkparamset/gnpcontroller_validations.go: DeviceModeCantUseDefaultVPC,
+    DeviceModeSubnetAlreadyInUse).
+    """
+    networks, own = cluster.platform.gpu_networks, cluster.platform.network
+    if not isinstance(networks, ExistingGpuNetworks):
+        return
+    path = "platform.gpu_networks.networks"
+    seen: dict[str, str] = {}
+    for where, _, (network, subnetwork) in knowing(
+        networks.networks, path, lambda ref: (ref.network, ref.subnetwork)
+    ):
+        if isinstance(own, GcpExistingNetwork) and network == own.network:
+            yield (
+                f"{where}.network",
+                f"{network!r} is platform.network's, of which GKE gives pods no interface; name "
+                "another VPC",
+            )
+        if seen.setdefault(subnetwork, where) != where:
+            yield (
+                f"{where}.subnetwork",
+                f"{subnetwork!r} is {seen[subnetwork]}'s as well, and GKE gives pods one interface "
+                "of a subnet; name another",
+            )
+
+
 def _dranet(path: str, pool: GcpPool, machine: GkeMachine) -> Iterator[Problem]:
     if pool.networking == "dranet" and not machine.dranet:
         can = ", ".join(sorted(m for m, row in GKE_MACHINES.items() if row.dranet))
@@ -964,6 +993,7 @@ _CHECKS: tuple[Callable[[GcpCluster], Iterator[Problem]], ...] = (
     _unlabelled,
     _layout,
     _gpu_networks,
+    _gpu_networks_apart,
     _dranet_version,
     _fabric,
     _ipv6,

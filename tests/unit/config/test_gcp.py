@@ -41,6 +41,25 @@ def changed(raw: Mapping[str, Any], *changes: tuple[str, Any]) -> dict[str, Any]
     return result
 
 
+def rails(*subnetworks: str, host: str = "host") -> dict[str, Any]:
+    """Return GPU networks that are there, of an A3 Ultra: a VPC, and one of all rails."""
+    networks = [{"network": host, "subnetwork": "host"}]
+    networks += [{"network": "rdma", "subnetwork": name} for name in subnetworks]
+    return {"kind": "existing", "networks": networks}
+
+
+EIGHT = [f"rail-{index}" for index in range(8)]
+OWN_NETWORK = {
+    "kind": "existing",
+    "network": "net",
+    "subnetwork": "nodes",
+    "pods_range": "pods",
+    "services_range": "services",
+    "service_connection": True,
+    "storage_names": True,
+}
+
+
 def mistakes(raw: Mapping[str, Any]) -> str:
     try:
         config.parse(raw, where="x.yaml")
@@ -389,6 +408,18 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
     ),
     (
         ULTRA,
+        [("platform.gpu_networks", rails(*EIGHT[:7], "rail-0"))],
+        "platform.gpu_networks.networks[8].subnetwork",
+        "'rail-0' is platform.gpu_networks.networks[1]'s as well",
+    ),
+    (
+        ULTRA,
+        [("platform.network", OWN_NETWORK), ("platform.gpu_networks", rails(*EIGHT, host="net"))],
+        "platform.gpu_networks.networks[0].network",
+        "'net' is platform.network's, of which GKE gives pods no interface",
+    ),
+    (
+        ULTRA,
         [("pools.0.networking", "dranet"), ("fabric", {"kind": "gcp-rdma", "mode": "gcp-rdma"})],
         "pools[0].networking",
         "set it to 'additional-networks', or fabric.mode to 'dranet'",
@@ -728,6 +759,7 @@ RIGHT: list[tuple[Mapping[str, Any], list[tuple[str, Any]]]] = [
     ),
     (ULTRA, [*VOLCANO, ("pools.0.capacity", {"kind": "spot"}), ("pools.0.min_nodes", 0)]),
     (ULTRA, [("pools.0.min_nodes", 16)]),
+    (ULTRA, [("platform.network", OWN_NETWORK), ("platform.gpu_networks", rails(*EIGHT))]),
     (ULTRA, [("pools.0.placement", {"kind": "workload-policy"})]),
     (
         ULTRA,
