@@ -758,10 +758,38 @@ def _service_access(cluster: GcpCluster) -> Iterator[Problem]:
             )
 
 
-def _shared_network(cluster: GcpCluster) -> Iterator[Problem]:
+def _host_project(cluster: GcpCluster) -> str | None:
+    """Return the host project of a Shared VPC; None where the cluster's project has the network."""
     network = cluster.platform.network
     host = network.project if isinstance(network, GcpExistingNetwork) else None
-    if host in (None, cluster.platform.project):
+    return None if host == cluster.platform.project else host
+
+
+def _shared_rails(cluster: GcpCluster) -> Iterator[Problem]:
+    """Yield pools in a Shared VPC whose pods ask for networks by name.
+
+    GKE looks for the subnet of a network's parameters in the host project, by its name, and so
+    finds no network of the cluster's own project ready (kubernetes/cloud-provider-gcp,
+    providers/gce/support.go: ProjectID; pkg/controller/gkenetworkparamset/
+    gnpcontroller_validations.go: getAndValidateSubnet; its commit b91cec7d).
+    """
+    host = _host_project(cluster)
+    if host is None or cluster.fabric.row.attachment != "gke":
+        return
+    for path, pool in _with_nics(cluster):
+        way = "take a `network` of the cluster's own project"
+        if GKE_MACHINES[pool.instance_type].dranet:
+            way = f"set it and fabric.mode to 'dranet', or {way}"
+        yield (
+            f"{path}.networking",
+            f"'additional-networks' is not to be had in a network of project {host!r}: GKE looks "
+            f"for the interfaces' subnets there, and no pod would get one; {way}",
+        )
+
+
+def _shared_network(cluster: GcpCluster) -> Iterator[Problem]:
+    host = _host_project(cluster)
+    if host is None:
         return
     for path, row, _ in knowing(cluster.platform.storage, "platform.storage", lambda r: r.kind):
         if isinstance(row, FilestoreStorage):
@@ -1010,6 +1038,7 @@ _CHECKS: tuple[Callable[[GcpCluster], Iterator[Problem]], ...] = (
     _bucket_rights,
     _service_access,
     _shared_network,
+    _shared_rails,
     _cache_sizes,
     _storage_names,
     _service_addresses,

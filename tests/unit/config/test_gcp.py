@@ -420,6 +420,18 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
     ),
     (
         ULTRA,
+        [("platform.network", OWN_NETWORK | {"project": "network-host"})],
+        "pools[0].networking",
+        "set it and fabric.mode to 'dranet', or take a `network` of the cluster's own project",
+    ),
+    (
+        MEGA,
+        [("platform.network", OWN_NETWORK | {"project": "network-host"})],
+        "pools[1].networking",
+        "no pod would get one; take a `network` of the cluster's own project",
+    ),
+    (
+        ULTRA,
         [("pools.0.networking", "dranet"), ("fabric", {"kind": "gcp-rdma", "mode": "gcp-rdma"})],
         "pools[0].networking",
         "set it to 'additional-networks', or fabric.mode to 'dranet'",
@@ -760,6 +772,14 @@ RIGHT: list[tuple[Mapping[str, Any], list[tuple[str, Any]]]] = [
     (ULTRA, [*VOLCANO, ("pools.0.capacity", {"kind": "spot"}), ("pools.0.min_nodes", 0)]),
     (ULTRA, [("pools.0.min_nodes", 16)]),
     (ULTRA, [("platform.network", OWN_NETWORK), ("platform.gpu_networks", rails(*EIGHT))]),
+    (ULTRA, [("platform.network", OWN_NETWORK | {"project": ULTRA["platform"]["project"]})]),
+    (
+        ULTRA,
+        [
+            ("platform.network", OWN_NETWORK | {"project": "network-host"}),
+            ("fabric", {"kind": "ethernet", "mode": "none"}),
+        ],
+    ),
     (ULTRA, [("pools.0.placement", {"kind": "workload-policy"})]),
     (
         ULTRA,
