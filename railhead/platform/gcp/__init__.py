@@ -42,13 +42,9 @@ class Gcp(Platform[GcpCluster]):
         """Yield the problems that only Google Cloud has."""
         return checks.problems(cluster)
 
-    def doubts(
-        self,
-        cluster: GcpCluster,
-        now: datetime,  # noqa: ARG002 - of other platforms' capacity
-    ) -> Iterator[Problem]:
-        """Yield capacity named twice, nodes without a driver, rails of small frames."""
-        return checks.doubts(cluster)
+    def doubts(self, cluster: GcpCluster, now: datetime) -> Iterator[Problem]:
+        """Yield support that ends, capacity named twice, no driver, rails of small frames."""
+        return checks.doubts(cluster, now)
 
     def queued_pools(self, cluster: GcpCluster) -> tuple[str, ...]:
         """Return the flex-start pools, which give nodes to whole gangs only."""

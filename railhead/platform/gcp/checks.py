@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from railhead.base import quantity
 from railhead.base.errors import choices
@@ -20,7 +20,7 @@ from railhead.machines.machine import GkeMachine
 from railhead.model import namespaces
 from railhead.model.queueing import KueueConfig
 from railhead.platform.gcp import maintenance
-from railhead.platform.gcp.facts import node_networks
+from railhead.platform.gcp.facts import STANDARD_SUPPORT_ENDS, node_networks
 from railhead.platform.gcp.model import (
     BucketStorage,
     CompactPlacement,
@@ -99,6 +99,8 @@ _TAKEN_CLASSES = (
 _GKE_NAMESPACES = ("gke-managed-", "gke-gmp-", "gmp-")
 # Resource Manager documentation, requirements for labels: of one resource.
 _LABELS = 64
+# How long before its support ends a minor is doubted: long enough to plan an upgrade of GPU nodes.
+_SOON = timedelta(days=60)
 # Sizes of at most 4 GiB (Compute Engine, shared-core machine types).
 _SMALL = ("micro", "small", "medium")
 # Levels of a node's place in the fabric, as Compute Engine reports it.
@@ -1078,8 +1080,30 @@ def problems(cluster: GcpCluster) -> Iterator[Problem]:
         yield from told(check, cluster)
 
 
-def doubts(cluster: GcpCluster) -> Iterator[Problem]:
+def _supported(cluster: GcpCluster, now: datetime) -> Iterator[Problem]:
+    """Yield a minor whose standard support ends soon, or has ended.
+
+    GKE documentation, GKE versioning and support: automatic upgrades at the end of support.
+    """
+    minor = cluster.platform.kubernetes_minor
+    ends = STANDARD_SUPPORT_ENDS.get(minor or "")
+    if ends is None or now.date() < ends - _SOON:
+        return
+    when = f"GKE's standard support of {minor!r} ends on {ends.isoformat()}"
+    if cluster.platform.release_channel == "extended":
+        tells = f"{when}: from then on GKE charges more by the hour, for ten months or so"
+    else:
+        tells = (
+            f"{when}: then it makes no cluster of it, and upgrades those that run, node after node "
+            "under their jobs, whatever `maintenance` says: write a newer minor, or "
+            "`release_channel: extended`"
+        )
+    yield "platform.kubernetes", tells
+
+
+def doubts(cluster: GcpCluster, now: datetime) -> Iterator[Problem]:
     """Yield every (path, message) of what may be meant and mostly is not, of a correct cluster."""
+    yield from _supported(cluster, now)
     kind = cluster.platform.system_pool.machine_type
     if kind.rpartition("-")[2] in _SMALL:
         yield (

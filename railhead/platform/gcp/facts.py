@@ -5,10 +5,24 @@ The rows are with the machines', in :mod:`railhead.machines`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
+from types import MappingProxyType
 from typing import Literal
 
 from railhead.machines.machine import Machine
+
+#: GKE documentation, GKE release schedule: the day on which a minor's standard support ends, as
+#: endoflife-date/endoflife.date has it (products/google-kubernetes-engine.md, 2026-08-22).
+STANDARD_SUPPORT_ENDS: Mapping[str, date] = MappingProxyType(
+    {
+        "1.33": date(2026, 8, 3),
+        "1.34": date(2026, 10, 1),
+        "1.35": date(2027, 4, 11),
+        "1.36": date(2027, 8, 9),
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True)

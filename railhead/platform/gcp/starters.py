@@ -36,7 +36,7 @@ def _section(answers: Answers) -> Section:
             "project": answers["project"],
             "region": answers["region"],
             "zone": answers["zone"],
-            "kubernetes": "1.34",
+            "kubernetes": "1.35",
             "release_channel": "regular",
             "availability": "regional",
             "deletion_protection": True,

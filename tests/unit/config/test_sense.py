@@ -1155,6 +1155,24 @@ def test_unread_key_is_doubted_and_a_logins_key_is_not(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("day", "channel", "said"),
+    [
+        ((2027, 2, 9), "regular", ""),
+        ((2027, 2, 10), "regular", "then it makes no cluster of it, and upgrades those that run"),
+        ((2027, 5, 1), "stable", "or `release_channel: extended`"),
+        ((2027, 5, 1), "extended", "from then on GKE charges more by the hour"),
+    ],
+)
+def test_gke_version_without_support_is_doubted(
+    tmp_path: Path, day: tuple[int, int, int], channel: str, said: str
+) -> None:
+    file = written(tmp_path, "gcp-a3-ultra", put("platform.release_channel", channel))
+    doubts = check(file, now=datetime(*day, tzinfo=UTC)).doubts
+    start = "platform.kubernetes: GKE's standard support of '1.35' ends on 2027-04-11: "
+    assert [start in row and said in row for row in doubts] == ([True] if said else [])
+
+
 def test_private_networks_and_custom_labels_are_accepted(tmp_path: Path) -> None:
     for edit in (
         many(

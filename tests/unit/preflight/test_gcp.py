@@ -319,7 +319,7 @@ def good() -> dict[str, Any]:
             key(f"/zones/{place}/reservations/{name}"): reservation(kind, count, **more),
             key(f"/global/networkProfiles/{place}-vpc-roce"): {"name": f"{place}-vpc-roce"},
             f"container v1/projects/{PROJECT}/locations/{location}/serverConfig": config_of_server(
-                "1.33.5-gke.1201000", "1.34.1-gke.1829001"
+                "1.34.1-gke.1829001", "1.35.8-gke.1036000"
             ),
         }
     return answers
@@ -699,7 +699,7 @@ CASES = [
     ),
     Case(
         "kubernetes",
-        "channel REGULAR has no 1.34; it has 1.33.5-gke.1201000",
+        "channel REGULAR has no 1.35; it has 1.33.5-gke.1201000",
         change=put(SERVER, config_of_server("1.33.5-gke.1201000")),
     ),
     Case(
