@@ -195,6 +195,7 @@ def _parsed(value: Any) -> Any:
 
 def compare(before: Mapping[str, Planned], after: Mapping[str, Planned]) -> list[Change]:
     """Return all differences."""
+    before, after = _alike(before, after)
     matched = _matched(before, after)
     moved = _moved(before, after, matched)
     known = {**matched, **moved}
@@ -224,6 +225,27 @@ def compare(before: Mapping[str, Planned], after: Mapping[str, Planned]) -> list
         )
     changes += [Change(kind="added", before=None, after=r) for r in added.values()]
     return _cascaded(changes, before, after, known)
+
+
+def _alike(
+    before: Mapping[str, Planned], after: Mapping[str, Planned]
+) -> tuple[Mapping[str, Planned], Mapping[str, Planned]]:
+    """Return both sides with what both know, where the engine planned one and the SDK the other.
+
+    The engine prints no alias and no manner, and gives each provider its version.
+    """
+    if any(r.manner for r in before.values()) == any(r.manner for r in after.values()):
+        return before, after
+    old, new = ({urn: _bare(r) for urn, r in side.items()} for side in (before, after))
+    # Those of the head still say what a resource was called.
+    return {urn: replace(r, aliases=frozenset()) for urn, r in old.items()}, new
+
+
+def _bare(resource: Planned) -> Planned:
+    inputs = dict(resource.inputs)
+    if resource.type.startswith("pulumi:providers:"):
+        inputs.pop("version", None)
+    return replace(resource, inputs=inputs, manner=None)
 
 
 def _matched(before: Mapping[str, Planned], after: Mapping[str, Planned]) -> dict[str, str]:

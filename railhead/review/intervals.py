@@ -9,9 +9,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from railhead.review.jobs import ASIDE, of_job, training
-from railhead.review.model import Finding
-from railhead.review.reading import called, computed, mapping, name_of, nodes, snake
+from railhead.review.jobs import ASIDE, FUNCTIONS, of_job, training
+from railhead.review.judged import quoted
+from railhead.review.model import Finding, Level, Loss
+from railhead.review.reading import called, computed, mapping, name_of, nodes, snake, tree
 from railhead.review.sources import Sources
 
 # A number and its unit: seconds for times, as written for others, such as Composer's ``500ba``.
@@ -45,6 +46,7 @@ def intervals(source: Sources) -> Iterator[Finding]:
         was, now = (_settings(name, source.text(name, head=head)) for head in (False, True))
         yield from _rarer(source, was, now)
     yield from _loops(source)
+    yield from _held_back(source)
 
 
 def _rarer(
@@ -217,6 +219,78 @@ def _guarded(texts: Mapping[str, str]) -> dict[str, list[_Amount]]:
                     key = f"{name}: {', '.join(calls)}(){by}"
                     results.setdefault(key, []).append(amount)
     return results
+
+
+# Which of a job's processes it is, which says nothing of how often.
+_RANK = re.compile(
+    r"(?:^|_)(?:rank|is_main|main_process|process_(?:zero|index|id)|master|primary|leader)(?:_|$)"
+)
+# Tests that a save stands under, and whether it is in a loop.
+_Where = tuple[frozenset[str], bool]
+
+
+def _held_back(source: Sources) -> Iterator[Finding]:
+    """Yield each save that a condition newly holds back, or that its loop no longer does."""
+    code = training(source)
+    texts = [{name: source.text(name, head=head) or "" for name in code} for head in (False, True)]
+    saving = _savers(texts[0].values()) | _savers(texts[1].values())
+    before, after = ({n: _saves(text, saving) for n, text in of.items()} for of in texts)
+    known = {test for rows in before.values() for _, (tests, _) in rows for test in tests}
+    loops = any(looped for rows in after.values() for _, (_, looped) in rows)
+    for name in code:
+        left = [row for row in before[name] if row not in after[name]]
+        for call, (tests, looped) in after[name]:
+            were = [where for other, where in left if other == call and where[0] <= tests]
+            if not were or (call, (tests, looped)) in before[name]:
+                continue
+            added, once = tests - were[0][0], were[0][1] and not loops
+            if not (added or once) or added & known:
+                continue
+            when = f"only where {quoted(' and '.join(sorted(added)), 80)}" if added else "once"
+            text = f"saves {when}: a run that starts again has lost all steps since the last time"
+            at = name if name in source.changed else source.changed[0]
+            row: tuple[Level, Loss, str] = ("ask", "data", text)
+            yield of_job("save-interval", source, f"{name}: {call}()", at, call, row)
+
+
+def _saves(text: str, saving: Collection[str]) -> list[tuple[str, _Where]]:
+    """Return the calls that save, and where in the program they are."""
+    results: list[tuple[str, _Where]] = []
+    module = tree(text)
+    todo: list[tuple[ast.AST, frozenset[str], bool]] = []
+    todo += [(module, frozenset(), False)] if module else []
+    while todo:
+        node, tests, looped = todo.pop()
+        if isinstance(node, ast.Call) and (name := called(node)) in saving:
+            results.append((name, (tests, looped)))
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            tests, looped = frozenset(), False
+        looped = looped or isinstance(node, ast.For | ast.AsyncFor | ast.While)
+        for field, value in ast.iter_fields(node):
+            under = tests
+            if isinstance(node, ast.If) and field != "test":
+                under |= _tests(node.test, holds=field == "body")
+            for part in value if isinstance(value, list) else [value]:
+                if isinstance(part, ast.AST):
+                    todo.append((part, under, looped))
+                if isinstance(part, ast.If) and _leaves(part):
+                    under |= _tests(part.test, holds=False)
+    return results
+
+
+def _leaves(node: ast.If) -> bool:
+    return isinstance(node.body[-1], ast.Continue | ast.Return | ast.Break)
+
+
+def _tests(test: ast.expr, *, holds: bool) -> frozenset[str]:
+    """Return a test as text; nothing of one that asks which process this is."""
+    if any(_RANK.search(snake(name_of(node))) for node in ast.walk(test)):
+        return frozenset()
+    try:
+        text = ast.unparse(test)
+    except RecursionError:
+        return frozenset()
+    return frozenset((text if holds else f"not ({text})",))
 
 
 def _savers(texts: Collection[str]) -> set[str]:

@@ -23,7 +23,8 @@ _TRAINS = frozenset(
     """accelerate deepspeed horovod jax lightning megatron mpi4py paddle pytorch_lightning ray
     tensorflow torch transformers""".split()
 )
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+#: Nodes of a function.
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _SAVES = ("save", "save_checkpoint", "save_state", "report")
 # Methods and functions of frameworks' checkpoints, and what is lost without them.
 _CALLS: tuple[tuple[tuple[str, ...], str], ...] = (
@@ -126,7 +127,7 @@ def programs(source: Sources) -> Iterator[Finding]:
     """
     code = training(source)
     was, now = ({n: source.text(n, head=head) for n in code} for head in (False, True))
-    idle = _said(was.values()) - _said(now.values())
+    idle = said(was.values()) - said(now.values())
     old = {name: _calls(text) for name, text in was.items()}
     new = {name: _calls(text) - _of_idle(text, idle) for name, text in now.items()}
     before, after = (sum(of.values(), Counter[str]()) for of in (old, new))
@@ -155,7 +156,7 @@ def _beside(source: Sources, name: str) -> Iterator[str]:
         yield str(path.relative_to(source.root))
 
 
-def _said(texts: Iterable[str | None]) -> set[str]:
+def said(texts: Iterable[str | None]) -> set[str]:
     """Return the names that programs say outside of the functions that they define so."""
     names: set[str] = set()
     for text in texts:
@@ -163,7 +164,7 @@ def _said(texts: Iterable[str | None]) -> set[str]:
         inside = {
             (id(part), function.name)
             for function in every
-            if isinstance(function, _FUNCTIONS)
+            if isinstance(function, FUNCTIONS)
             for part in ast.walk(function)
         }
         for node in every:
@@ -177,7 +178,7 @@ def _of_idle(text: str | None, idle: Collection[str]) -> Counter[str]:
     """Return the calls in functions that nothing calls any more; with a save, of saves alone."""
     results: Counter[str] = Counter()
     for node in nodes(text):
-        if isinstance(node, _FUNCTIONS) and node.name in idle:
+        if isinstance(node, FUNCTIONS) and node.name in idle:
             calls = _counted(ast.walk(node))
             saves = {name: calls[name] for name in _SAVES if calls[name]}
             results += Counter(saves) if saves else calls

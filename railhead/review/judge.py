@@ -257,7 +257,7 @@ def _manner(change: Change) -> Iterator[tuple[str, Judged]]:
     if old is None or new is None:
         return
     row = gone(new.type)
-    if old.aliases - new.aliases - {new.urn}:
+    if any(not _has_alias(new, urn, old.name) for urn in old.aliases - {new.urn}):
         text = (
             "has fewer aliases than before: a stack that has it by an earlier name deletes it and "
         )
@@ -293,6 +293,22 @@ def _manner(change: Change) -> Iterator[tuple[str, Judged]]:
             yield "limit", Judged("ask", "jobs", text, "who runs an `up` that takes longer")
     if was.deleted_with != now.deleted_with:
         yield "deleted-with", _going(was.deleted_with, now.deleted_with)
+
+
+def _has_alias(new: Planned, urn: str, name: str) -> bool:
+    """Return whether a resource still has an alias of what was called ``name``.
+
+    One by another type has the resource's own name, as SDKs give it for other versions of an API.
+    """
+    if urn in new.aliases:
+        return True
+    type_, its = _type_and_name(urn)
+    return its == name and (type_, new.name) in map(_type_and_name, new.aliases)
+
+
+def _type_and_name(urn: str) -> tuple[str, str]:
+    before, _, name = urn.rpartition("::")
+    return before.rpartition("::")[2].rpartition("$")[2], name
 
 
 def _plain(change: Change) -> Iterator[tuple[str, Judged]]:

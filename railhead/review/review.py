@@ -40,6 +40,7 @@ from railhead.review.model import (
 )
 from railhead.review.outputs import outputs
 from railhead.review.reasons import reasoned
+from railhead.review.references import references
 from railhead.review.settings import settings
 from railhead.review.sources import Hunk, Sources
 from railhead.review.statements import statements
@@ -69,7 +70,7 @@ _WHO: dict[str, str] = {
 
 _OF_TEXTS = (
     *(secrets, requirements, hashes, projects, pipelines, scripts, workflows, machines),
-    *(jobs, programs, intervals, unsecrets),
+    *(jobs, programs, intervals, unsecrets, references),
 )
 
 
@@ -115,7 +116,13 @@ def review(
     planned = [name for name in source.changed if reaches_plans(name, files)]
     # A guess shows nothing of the file that it points to.
     shown = {f.place.file for f in findings if f.place and not isinstance(f.place, place.Guess)}
-    findings += unseen(source, planned, shown)
+    ran = {
+        frame
+        for side in before.values()
+        for resource in _resources(side, source.base).values()
+        for frame in resource.frames
+    }
+    findings += unseen(source, planned, shown, ran)
     if options.unjudged:
         findings = [
             f.model_copy(update={"level": "ask"}) if f.level == "unjudged" else f for f in findings

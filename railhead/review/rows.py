@@ -94,6 +94,16 @@ def _fewer_efa(was: Any, now: Any) -> bool:
     return after < before
 
 
+def _other(was: Any, now: Any) -> bool:
+    """Return whether one value took another's place."""
+    return was is not None and now is not None and bool(was != now)
+
+
+def _lets_more(was: Any, now: Any) -> bool:
+    """Return whether a list of what is let in is gone, or has more; not where it newly came."""
+    return bool(was) and (not now or came(was, now))
+
+
 def _stopped(was: Any, now: Any) -> bool:
     """Return whether a switch that is on by default was turned off."""
     return was is not False and now is False
@@ -134,6 +144,7 @@ _NAT = "gcp:compute/routerNat:*"
 _ALARM = "aws:cloudwatch/*larm:*"
 _ALERT = "gcp:monitoring/alertPolicy:*"
 _BUDGET = "aws:budgets/budget:*"
+_INTO_CLUSTER = "pulumi:providers:kubernetes"
 #: Fields that mark a resource, which no row means that speaks of every field.
 MARKS = ("tags", "labels", "userLabels")
 # Annotations for people and for Pulumi: controllers read others, such as networks and topology.
@@ -293,6 +304,94 @@ ROWS: tuple[Row, ...] = (
     Row(_BUDGET, "notifications", _any, "ask", "capacity", "warns otherwise"),
     Row("gcp:billing/budget:*", "*", _fewer, "refuse", "capacity", "warns fewer times, or others"),
     Row("gcp:billing/budget:*", "*", _any, "ask", "capacity", "warns otherwise"),
+    # pulumi-kubernetes 010f5d8, provider/pkg/provider/provider.go, DiffConfig; what its switches do
+    # is in the SDK's own words (pulumi_kubernetes 4.34.2, provider.py).
+    Row(
+        _INTO_CLUSTER,
+        "clusterIdentifier",
+        lost,
+        "refuse",
+        "data",
+        "tells its cluster by address and certificate from now on: when a kubeconfig has another "
+        "of either, every object in the cluster is replaced, claims included",
+    ),
+    Row(
+        _INTO_CLUSTER,
+        "clusterIdentifier",
+        _other,
+        "refuse",
+        "data",
+        "speaks of another cluster from now on: every object is replaced, claims included",
+    ),
+    Row(
+        _INTO_CLUSTER,
+        "deleteUnreachable",
+        _on,
+        "refuse",
+        "data",
+        "forgets every object of a cluster that it cannot reach just then",
+    ),
+    Row(
+        _INTO_CLUSTER,
+        "skipUpdateUnreachable",
+        _on,
+        "ask",
+        "file",
+        "ends without an error, and without a change, where it cannot reach the cluster",
+    ),
+    Row(
+        _INTO_CLUSTER,
+        "upsertExistingObjects",
+        _on,
+        "ask",
+        "data",
+        "takes over what is there already: an object that is renamed without an alias is updated, "
+        "and then deleted",
+    ),
+    Row(
+        _INTO_CLUSTER,
+        "enableConfigMapMutable",
+        _off,
+        "ask",
+        "jobs",
+        "deletes and recreates a ConfigMap whose content changes: no pod that mounts it starts "
+        "meanwhile",
+    ),
+    Row(
+        _INTO_CLUSTER,
+        "enablePatchForce",
+        _off,
+        "ask",
+        "file",
+        "no longer takes back what others wrote into its objects: `up` ends there as a conflict",
+    ),
+    Row(
+        "pulumi:providers:aws",
+        "allowedAccountIds",
+        _lets_more,
+        "refuse",
+        "file",
+        "takes credentials of other accounts: an `up` with those makes everything again there",
+    ),
+    Row(
+        "pulumi:providers:aws",
+        "forbiddenAccountIds",
+        lost,
+        "refuse",
+        "file",
+        "takes credentials of {gone}: an `up` with those makes everything again there",
+    ),
+    *(
+        Row(
+            "pulumi:providers:*",
+            field,
+            _other,
+            "refuse",
+            "file",
+            "looks in {now} for what is in {was}: it finds nothing, and makes everything again",
+        )
+        for field in ("region", "project")
+    ),
     Row("gcp:filestore/instance:*", "fileShares*", _any, "ask", "data", "has another size"),
     Row("gcp:filestore/instance:*", "deletionProtection*", _off, "refuse", "data", "unprotected"),
     Row("gcp:lustre/instance:*", "capacityGib", less, "refuse", "data", "shrinks"),

@@ -133,6 +133,15 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "pools*.kind",
+        lambda was, now: was in _PAID and now in _TAKEN_BACK,
+        "refuse",
+        "capacity",
+        "the {was} is not used any more, and is paid for; machines are {now}: the cloud takes "
+        "them back at any time, with the jobs on them",
+        "who pays, and every job there",
+    ),
+    Setting(
+        "pools*.kind",
         lambda was, now: was in _PAID and now != was,
         "refuse",
         "capacity",
@@ -249,6 +258,22 @@ SETTINGS: tuple[Setting, ...] = (
         "the team, whose jobs wait",
     ),
     Setting(
+        "teams*.preemption.within",
+        lambda was, now: now == "never" and now != was,
+        "ask",
+        "quota",
+        "its urgent jobs wait for its others to end ({was} -> {now})",
+        "who submits with a higher priority",
+    ),
+    Setting(
+        "teams*.preemption.within",
+        lambda was, now: now == "lower-or-newer-equal" and now != was,
+        "ask",
+        "quota",
+        "its running jobs are stopped for older ones of the same priority ({was} -> {now})",
+        "who runs beside an older job that waits",
+    ),
+    Setting(
         "teams*.preemption.*",
         _swapped,
         "ask",
@@ -258,10 +283,20 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "teams*.order",
+        lambda was, now: now == "best-effort" and now != was,
+        "ask",
+        "quota",
+        "small jobs start past a large one that does not fit yet, which may wait for ever "
+        "({was} -> {now})",
+        "who waits for many nodes at once",
+    ),
+    Setting(
+        "teams*.order",
         _swapped,
         "ask",
         "quota",
-        "jobs start in another order ({was} -> {now}): a strict queue waits for its first",
+        "no job starts before the team's first, and nodes that it waits for stand idle "
+        "({was} -> {now})",
         "the team",
     ),
     Setting("teams*.weight", less, "ask", "quota", "gets less of what is unused: {was} -> {now}"),
@@ -302,7 +337,23 @@ SETTINGS: tuple[Setting, ...] = (
         Setting(f"fabric.sriov.{field}", _swapped, "ask", "jobs", f"{_NICS}: {{was}} -> {{now}}")
         for field in ("vfs", "rdma_mode", "firmware")
     ),
-    Setting("fabric.sriov.max_unavailable", more, "ask", "jobs", "{now} nodes change at once"),
+    Setting(
+        "fabric.sriov.max_unavailable",
+        more,
+        "ask",
+        "jobs",
+        "{now} nodes at once, not {was}, are drained when their NICs change: jobs on them end",
+        "every job there, at the next change of functions or firmware",
+    ),
+    Setting(
+        "fabric.network_operator.ofed.upgrade",
+        lambda was, now: now == "rolling" and now != was,
+        "ask",
+        "jobs",
+        "a new version of the NICs' driver is rolled over the nodes by itself, and ends the jobs "
+        "there",
+        "every job there, at the next upgrade",
+    ),
     Setting(
         "fabric.network_operator.ofed.*",
         _swapped,
@@ -334,6 +385,14 @@ SETTINGS: tuple[Setting, ...] = (
         "guards",
         "nothing measures how old the newest checkpoint of a run is",
         "nobody, until a run has to resume",
+    ),
+    Setting(
+        "platform.network.nat",
+        lambda was, now: now == "single" and now != was,
+        "ask",
+        "network",
+        "all zones go out by one gateway: with its zone, nodes of every other lose their way out",
+        "every job, on the day when that zone is away",
     ),
     # Switches that no row above speaks of.
     Setting(

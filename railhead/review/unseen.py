@@ -7,21 +7,31 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
-from railhead.review.judged import quoted
+from railhead.review.jobs import FUNCTIONS, said
+from railhead.review.judged import few, quoted
 from railhead.review.judges import differs
 from railhead.review.model import Finding, Place
-from railhead.review.reading import computed, name_of, nodes
+from railhead.review.reading import called, computed, name_of, nodes
 from railhead.review.sources import Hunk, Sources
 
 _ASIDE = ("tests/", "docs/", "examples/", "benchmarks/")
+# Classes of the SDK that make no resource.
+_OPTIONS = frozenset({"Alias", "CustomTimeouts", "InvokeOptions", "ResourceOptions"})
 # Ways in which the SDK puts an output together: its value says what it is.
 _BUILDS = frozenset({"all", "apply", "concat", "format", "from_input", "json_dumps", "json_loads"})
 
 
-def unseen(source: Sources, names: Sequence[str], shown: Collection[str]) -> Iterator[Finding]:
+def unseen(
+    source: Sources,
+    names: Sequence[str],
+    shown: Collection[str],
+    ran: Collection[tuple[str, int]] = (),
+) -> Iterator[Finding]:
     """Yield each file of ``names`` that is not ``shown`` and lost a value, an option or a call.
 
     A file whose values and options are all still in changed code only has other names for them.
+    So has one that puts a resource's name together otherwise: a plan has the name, where its lines
+    ``ran``, which are (file, line) of the base.
     """
     code = [n for n in source.changed if n.endswith(".py") and not n.startswith(_ASIDE)]
     was, now = ([source.text(name, head=head) or "" for name in code] for head in (False, True))
@@ -31,8 +41,11 @@ def unseen(source: Sources, names: Sequence[str], shown: Collection[str]) -> Ite
         if name in shown or not name.endswith(".py") or before is None:
             continue
         gone = sorted(_words(before) - after)
-        if gone and differs(source, name):
-            hunk = _with(source.hunks(name), gone)
+        hunks = source.hunks(name)
+        lines_run = {line for file, line in ran if file == name}
+        pieces = {w for w in gone if w in _pieces(before) and _ran(hunks, w, lines_run)}
+        if (gone := [word for word in gone if word not in pieces]) and differs(source, name):
+            hunk = _with(hunks, gone)
             lines = [line.strip() for line in (hunk.before if hunk else ()) if line.strip()]
             text = quoted(" / ".join(lines), 160)
             yield Finding(
@@ -40,10 +53,52 @@ def unseen(source: Sources, names: Sequence[str], shown: Collection[str]) -> Ite
                 level="ask",
                 loss="jobs",
                 subject=name,
-                what=f"differs ({text}), and no change of a stack here was traced to it",
+                what=f"differs ({text}), and no change of a stack here was traced to it"
+                f"{_idle(source, name)}",
                 who="a stack that has the setting, or what a cloud answers",
                 place=Place(file=name, line=hunk.line) if hunk else None,
             )
+
+
+def _pieces(text: str) -> set[str]:
+    """Return the texts that are in names that a program puts together, and nowhere else."""
+    every = list(nodes(text))
+    within = {id(p) for n in every if isinstance(n, ast.JoinedStr) for p in ast.walk(n)}
+    texts = [n for n in every if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    other = {_word(n.value) for n in texts if id(n) not in within}
+    return {_word(n.value) for n in texts if id(n) in within} - other
+
+
+def _ran(hunks: Sequence[Hunk], word: str, lines: Collection[int]) -> bool:
+    """Return whether a plan ran each change in which a word goes."""
+    bare = word.strip("'\"")
+    having = [h for h in hunks if any(bare in line for line in h.before)]
+    return all(any(n in lines for n in range(h.was, h.was + len(h.before))) for h in having)
+
+
+def _idle(source: Sources, name: str) -> str:
+    """Return which functions of a file nothing calls any more, and what they make; or nothing."""
+    was, now = (source.text(name, head=head) or "" for head in (False, True))
+    functions = {n.name: n for n in nodes(now) if isinstance(n, FUNCTIONS)}
+    # Others may be called from another file.
+    own = {other for other in functions if other.startswith("_")}
+    gone = sorted(own & said([was]) - said([now]))
+    if not gone:
+        return ""
+    inside = [part for other in gone for part in ast.walk(functions[other])]
+    calls = Counter(called(part) for part in inside if isinstance(part, ast.Call))
+    # A class of an SDK: one that makes a resource.
+    made = [kind for kind in calls if kind[:1].isupper() and kind not in _OPTIONS]
+    text = f": nothing calls {few([f'{other}()' for other in gone], 3)} any more"
+    if made:
+        text += f", so each {few(sorted(made), 4)} that it makes is gone"
+    # What their class is, and what they call, says more of it.
+    classes = [n for n in nodes(now) if isinstance(n, ast.ClassDef)]
+    around = [n for n in classes if any(functions[other] in n.body for other in gone)]
+    says = [ast.get_docstring(n) for n in around]
+    says += [ast.get_docstring(functions[n]) for n in (*gone, *calls) if n in functions]
+    words = [doc.partition("\n")[0].rstrip(".") for doc in says if doc]
+    return f"{text} (*{few(words, 3, '; ')}*)" if words else text
 
 
 def _with(hunks: Sequence[Hunk], words: Sequence[str]) -> Hunk | None:

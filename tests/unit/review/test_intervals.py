@@ -96,3 +96,51 @@ def test_loop_that_goes_on_before_a_save_is_told(repository: Path) -> None:
     source = write(laid(repository), "train.py", text, text.replace("% 500", "% 900"))
     (row,) = intervals(source)
     assert "(500 -> 900)" in row.what
+
+
+EACH = """import torch
+
+def train(rank, model):
+    for epoch in range(10):
+        step(model)
+        torch.save(model.state_dict(), f"{epoch}.pt")
+        print(epoch)
+"""
+_SAVE = '        torch.save(model.state_dict(), f"{epoch}.pt")\n'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (_SAVE, f"        if epoch % 10 == 0:\n    {_SAVE}", "only where `epoch % 10 == 0`"),
+        (_SAVE, f"        if epoch % 10:\n            continue\n{_SAVE}", "not (epoch % 10)"),
+        (
+            _SAVE,
+            f"        if epoch == 9:\n            print()\n    {_SAVE}",
+            "only where `epoch == 9`",
+        ),
+        (f"{_SAVE}        print(epoch)\n", f"        print(epoch)\n{_SAVE[4:]}", "saves once"),
+        (_SAVE, f"        if rank == 0:\n    {_SAVE}", ""),
+        (_SAVE, f"{_SAVE}        if epoch == 9:\n    {_SAVE}", ""),
+        (_SAVE, f"        with still(model):\n    {_SAVE}", ""),
+        ("        print(epoch)\n", "        if epoch == 9:\n            return\n", ""),
+    ],
+)
+def test_save_that_a_condition_holds_back_is_told(
+    repository: Path, old: str, new: str, told: str
+) -> None:
+    source = write(laid(repository), "train.py", EACH, EACH.replace(old, new))
+    rows = [row.what for row in intervals(source)]
+    assert [told in row for row in rows] == [True] * bool(told), rows
+
+
+def test_save_in_a_function_of_its_own_is_as_often(repository: Path) -> None:
+    head, tail = EACH.split("def train")
+    apart = (
+        f'{head}def keep(model, epoch):\n    torch.save(model.state_dict(), f"{{epoch}}.pt")\n\n'
+    )
+    apart += f"def train{tail}".replace(_SAVE, "        keep(model, epoch)\n")
+    source = write(laid(repository), "train.py", EACH, apart)
+    assert list(intervals(source)) == []
+    back = write(source, "train.py", apart, EACH)
+    assert list(intervals(back)) == []

@@ -36,6 +36,8 @@ INGRESS = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
 NAT = "gcp:compute/routerNat:RouterNat"
 POLICY = "aws:iam/rolePolicy:RolePolicy"
 BUCKET = "aws:s3/bucket:Bucket"
+K8S = "pulumi:providers:kubernetes"
+AWS = "pulumi:providers:aws"
 LIFECYCLE = "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration"
 
 
@@ -238,7 +240,29 @@ CHANGES = [
         {"spec": {"failurePolicy": "Ignore", "validations": [{"message": "keeps claims"}]}},
         "Fail -> Ignore: what it cannot evaluate passes",
     ),
+    (K8S, {"clusterIdentifier": "a"}, {}, "refuse data: tells its cluster by address and certif"),
+    (K8S, {"clusterIdentifier": "a"}, {"clusterIdentifier": "b"}, "refuse data: speaks of another"),
+    (K8S, {}, {"deleteUnreachable": "true"}, "refuse data: forgets every object"),
+    (K8S, {}, {"skipUpdateUnreachable": "true"}, "ask file: ends without an error"),
+    (K8S, {}, {"upsertExistingObjects": "true"}, "ask data: takes over what is there already"),
+    (K8S, {"enableConfigMapMutable": "true"}, {}, "ask jobs: deletes and recreates a ConfigMap"),
+    (K8S, {"enablePatchForce": "true"}, {}, "ask file: no longer takes back"),
+    (AWS, {"allowedAccountIds": ["1"]}, {}, "refuse file: takes credentials of other accounts"),
+    (
+        AWS,
+        {"allowedAccountIds": ["1"]},
+        {"allowedAccountIds": ["1", "2"]},
+        "refuse file: takes credentials of other accounts",
+    ),
+    (AWS, {"forbiddenAccountIds": ["1"]}, {}, "refuse file: takes credentials of 1"),
+    (AWS, {"region": "a"}, {"region": "b"}, "refuse file: looks in b for what is in a"),
 ]
+
+
+def test_provider_that_is_told_more_of_its_cluster_loses_nothing() -> None:
+    for type_, now in ((K8S, {"clusterIdentifier": "a"}), (AWS, {"allowedAccountIds": ["1"]})):
+        texts = said([planned(type_, {})], [planned(type_, now)])
+        assert not any(text.startswith("refuse") for text in texts), texts
 
 
 @pytest.mark.parametrize(("type_", "before", "after", "sentence"), CHANGES)
@@ -572,6 +596,16 @@ def test_settings_that_lose_something_are_told() -> None:
         (pool(purchase=bought), pool(purchase={**bought, "id": "cr-2"}), "ask capacity: cr-1"),
         (pool(purchase=bought), {"pools": []}, ""),
         (
+            pool(purchase=bought),
+            pool(purchase={"kind": "spot"}),
+            "is paid for; machines are spot: the cloud takes them back at any time",
+        ),
+        (
+            {"platform": {"network": {"nat": "per-zone"}}},
+            {"platform": {"network": {"nat": "single"}}},
+            "ask network: all zones go out by one gateway",
+        ),
+        (
             {"gpu_operator": {"driver_version": "580.1"}},
             {"gpu_operator": {"driver_version": "580.2"}},
             "ask jobs: the driver is replaced on every node: 580.1 -> 580.2",
@@ -594,6 +628,36 @@ def test_settings_that_lose_something_are_told() -> None:
             team(preemption={"within": "never"}),
             team(preemption={"within": "lower"}),
             "ask quota: r",
+        ),
+        (
+            team(preemption={"within": "lower"}),
+            team(preemption={"within": "never"}),
+            "ask quota: its urgent jobs wait for its others to end (lower -> never)",
+        ),
+        (
+            team(preemption={"within": "lower"}),
+            team(preemption={"within": "lower-or-newer-equal"}),
+            "ask quota: its running jobs are stopped for older ones of the same priority",
+        ),
+        (
+            team(order="strict"),
+            team(order="best-effort"),
+            "ask quota: small jobs start past a large one that does not fit yet",
+        ),
+        (
+            team(order="best-effort"),
+            team(order="strict"),
+            "ask quota: no job starts before the team's first",
+        ),
+        (
+            {"fabric": {"sriov": {"max_unavailable": 2}}},
+            {"fabric": {"sriov": {"max_unavailable": 16}}},
+            "ask jobs: 16 nodes at once, not 2, are drained",
+        ),
+        (
+            {"fabric": {"network_operator": {"ofed": {"upgrade": "manual"}}}},
+            {"fabric": {"network_operator": {"ofed": {"upgrade": "rolling"}}}},
+            "ask jobs: a new version of the NICs' driver is rolled over the nodes by itself",
         ),
         (team(shares=[{"borrow": None}]), team(shares=[{"borrow": 2}]), "ask quota: may borrow 2"),
         (team(shares=[{"borrow": 2}]), team(shares=[{"borrow": None}]), ""),
@@ -783,6 +847,26 @@ def test_alias_that_goes_is_told() -> None:
     # It has the old name again.
     back = replace(gone, urn=f"urn::{FSX}::a", aliases=frozenset({gone.urn}))
     assert said([known], [back]) == []
+
+
+def test_side_of_the_engine_is_compared_by_what_it_prints() -> None:
+    by_sdk = planned(FSX, {"a": 1}, aliases=frozenset({"urn::old"}), manner=Manner())
+    cluster = planned(K8S, {"context": "a"}, manner=Manner())
+    by_engine = [planned(FSX, {"a": 1}), planned(K8S, {"context": "a", "version": "4.34.2"})]
+    assert said([by_sdk, cluster], by_engine) == []
+    assert said(by_engine, [by_sdk, cluster]) == []
+    new = replace(by_sdk, urn=f"urn::{FSX}::b", aliases=frozenset({by_engine[0].urn}))
+    assert said(by_engine, [new, cluster]) == []
+
+
+def test_alias_by_another_type_goes_on_under_a_new_name() -> None:
+    top, old, new = "urn:pulumi:p::p::", "kubernetes:a/v1beta1:A", "kubernetes:a/v1:A"
+    was = planned(new, {}, "a", urn=f"{top}{new}::a", aliases=frozenset({f"{top}{old}::a"}))
+    names = frozenset({was.urn, f"{top}{old}::b"})
+    assert said([was], [planned(new, {}, "b", urn=f"{top}{new}::b", aliases=names)]) == []
+    names = frozenset({was.urn})
+    (text,) = said([was], [planned(new, {}, "b", urn=f"{top}{new}::b", aliases=names)])
+    assert "has fewer aliases than before" in text
 
 
 @pytest.mark.parametrize(

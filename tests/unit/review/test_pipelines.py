@@ -405,6 +405,38 @@ def test_new_name_of_a_method_or_option_is_no_change(repository: Path) -> None:
     assert list(unseen(write(tests, name, text, other), [name], ()))
 
 
+def test_function_that_nothing_calls_any_more_is_told(repository: Path) -> None:
+    text = (
+        'import k8s\n\ndef spec(name):\n    """Return the exporter of checkpoints."""\n'
+        '    return name\n\nclass Watched:\n    """Alerts and exporters."""\n'
+        "    def __init__(self, args):\n"
+        "        for name in args.claims:\n            self._watch(name)\n"
+        "        self.done()\n"
+        "    def _watch(self, name):\n"
+        "        k8s.Deployment(name, spec=spec(name), opts=k8s.ResourceOptions())\n"
+    )
+    now = text.replace("        for name in args.claims:\n            self._watch(name)\n", "")
+    (row,) = unseen(write(laid(repository), "components/a.py", text, now), ["components/a.py"], ())
+    assert row.what.endswith(
+        ": nothing calls _watch() any more, so each Deployment that it makes is gone "
+        "(*Alerts and exporters; Return the exporter of checkpoints*)"
+    )
+
+
+def test_name_put_together_otherwise_is_no_change(
+    repository: Path,
+) -> None:
+    name = "components/a.py"
+    text = 'for zone in zones:\n    Subnet(\n        f"{name}-public-{zone}",\n    )\n'
+    now = text.replace('f"{name}-public-{zone}"', 'f"{name}-{kind}-{zone}"')
+    source = write(laid(repository), name, text, now)
+    assert list(unseen(source, [name], (), {(name, 3)})) == []
+    assert list(unseen(source, [name], (), {(name, 1), ("components/b.py", 3)}))
+    fixed = text.replace('f"{name}-public-{zone}"', '"public"')
+    source = write(source, name, fixed, fixed.replace('"public"', "kind"))
+    assert list(unseen(source, [name], (), {(name, 3)}))
+
+
 def test_code_of_which_no_plan_shows_anything_is_asked_about(repository: Path) -> None:
     source = laid(repository)
     name, text = "components/a.py", '"""A."""\n\nasked = make(wait=0, after=args.ready)\n'

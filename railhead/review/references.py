@@ -1,0 +1,106 @@
+"""Reads which stack, cluster or account a program of Pulumi takes where nobody says one."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from railhead.review.jobs import ASIDE, of_job
+from railhead.review.model import Finding, Level, Loss
+from railhead.review.reading import called, name_of, nodes, snake
+from railhead.review.sources import Sources
+
+_REFERENCES = frozenset({"StackReference", "from_stack"})
+_NAMED = ("stack_name", "stack")
+# Settings that say where a program acts.
+_WHERE = re.compile(
+    r"(?:^|_)(stack|kubeconfig|context|cluster|identity|account|project|region|zone|bucket"
+    r"|environment|env)(?:_|$)"
+)
+_WHO = "who runs it from another stack, such as one for tests"
+
+
+def references(source: Sources) -> Iterator[Finding]:
+    """Yield each place for which a program no longer asks, and each other stack that it reads."""
+    for name in source.changed:
+        if not name.endswith(".py") or name.startswith(ASIDE):
+            continue
+        was, now = (source.text(name, head=head) or "" for head in (False, True))
+        if not any(_uses_pulumi(node) for node in nodes(was)):
+            continue
+        for word, what in (*_defaults(was, now), *_others(was, now)):
+            row: tuple[Level, Loss, str] = ("ask", "access", what)
+            finding = of_job("reference", source, f"{name}: {word}", name, word, row)
+            yield finding.model_copy(update={"who": _WHO})
+
+
+def _uses_pulumi(node: ast.AST) -> bool:
+    return isinstance(node, ast.Import) and any(a.name == "pulumi" for a in node.names)
+
+
+def _defaults(was: str, now: str) -> Iterator[tuple[str, str]]:
+    """Yield (setting, what happens) of each that had to be given, and has a value of its own."""
+    asked, known = set(_required(was)) - set(_required(now)), dict(_given(was))
+    for key, value in _given(now):
+        if key in asked and key not in known and _WHERE.search(snake(key)):
+            what = f"takes {value} where nothing says another: a stack that forgets the setting "
+            yield key, f"{what}reads there, and writes there what it makes"
+
+
+def _required(text: str) -> Iterator[str]:
+    """Yield the settings that a program ends without."""
+    for node in nodes(text):
+        if isinstance(node, ast.Call) and called(node).startswith("require"):
+            yield from _texts(node.args[:1])
+        elif isinstance(node, ast.Subscript) and name_of(node.value) == "environ":
+            yield from _texts([node.slice])
+
+
+def _given(text: str) -> Iterator[tuple[str, str]]:
+    """Yield settings with the text that a program takes in their place: of an `or`, of a call."""
+    for node in nodes(text):
+        if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
+            read = [part for part in node.values if isinstance(part, ast.Call) and part.args]
+            for key in _texts([part.args[0] for part in read]):
+                yield from ((key, value) for value in _texts(node.values))
+        elif isinstance(node, ast.Call) and called(node) in ("get", "getenv"):
+            default = [k.value for k in node.keywords if k.arg == "default"] or node.args[1:2]
+            for key in _texts(node.args[:1]):
+                yield from ((key, value) for value in _texts(default))
+
+
+def _texts(parts: list[ast.expr]) -> list[str]:
+    """Return the texts among expressions, without empty ones."""
+    values = [part.value for part in parts if isinstance(part, ast.Constant)]
+    return [value for value in values if isinstance(value, str) and value]
+
+
+def _others(was: str, now: str) -> Iterator[tuple[str, str]]:
+    """Yield (stack, what happens) of each that a program names in another one's place."""
+    before, after = _stacks(was), _stacks(now)
+    for old, new in zip(before, after, strict=True) if len(before) == len(after) else ():
+        if new and old != new:
+            instead = f"not {old}" if old else "whichever stack it is a part of"
+            yield new, f"reads the stack {new}, {instead}: what it makes goes by that one"
+
+
+def _stacks(text: str) -> list[str]:
+    """Return the stacks that a program reads, in its order; empty where it puts a name together."""
+    assigned: dict[str, list[ast.expr]] = {}
+    calls: list[ast.Call] = []
+    for node in nodes(text):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                assigned.setdefault(name_of(target), []).append(node.value)
+        elif isinstance(node, ast.Call) and called(node) in _REFERENCES:
+            calls.append(node)
+    results = []
+    for call in sorted(calls, key=lambda node: (node.lineno, node.col_offset)):
+        given = {k.arg: k.value for k in call.keywords}
+        named = next((given[key] for key in _NAMED if key in given), None)
+        first = named or next(iter(call.args), None)
+        values = assigned.get(name_of(first), []) if isinstance(first, ast.Name) else []
+        text_ = _texts(values if len(values) == 1 else [first] if first else [])
+        results.append(next(iter(text_), ""))
+    return results

@@ -1,0 +1,58 @@
+"""Stacks, clusters and accounts that a program takes where nobody says one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from railhead.review.references import references
+from tests.unit.review.pulled import laid, write
+
+READS = """import pulumi
+
+config = pulumi.Config()
+net = pulumi.StackReference(f"acme/net/{pulumi.get_stack()}")
+contract = ClusterContract.from_stack(config.require("stack"))
+kubeconfig = config.require("kubeconfig")
+replicas = config.require("replicas")
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (
+            'config.require("stack")',
+            'config.get("stack") or "acme/gpu/prod"',
+            "takes acme/gpu/prod",
+        ),
+        ('config.require("stack")', 'config.get("stack", "acme/gpu/prod")', "takes acme/gpu/prod"),
+        ('config.require("kubeconfig")', 'config.get("kubeconfig") or "~/.kube/prod"', "~/.kube/"),
+        ('config.require("replicas")', 'config.get("replicas") or "2"', ""),
+        ('config.require("stack")', 'config.require("cluster")', ""),
+        ('config.require("stack")', '"acme/gpu/prod"', "reads the stack acme/gpu/prod, whichever"),
+        ('f"acme/net/{pulumi.get_stack()}"', '"acme/net/prod"', "reads the stack acme/net/prod"),
+        ("net =", "network =", ""),
+    ],
+)
+def test_place_that_nobody_has_to_say_is_told(
+    repository: Path, old: str, new: str, told: str
+) -> None:
+    source = write(laid(repository), "clusters/__main__.py", READS, READS.replace(old, new))
+    rows = [row.what for row in references(source)]
+    assert [told in row for row in rows] == [True] * bool(told), rows
+
+
+def test_other_stack_is_told(repository: Path) -> None:
+    was = 'import pulumi\n\nNET = "acme/net/dev"\nnet = pulumi.StackReference(NET)\n'
+    source = write(laid(repository), "__main__.py", was, was.replace("dev", "prod"))
+    (row,) = references(source)
+    assert row.what.startswith("reads the stack acme/net/prod, not acme/net/dev")
+
+
+def test_required_variable_that_gets_a_default_is_told(repository: Path) -> None:
+    was = 'import os\nimport pulumi\n\naccount = os.environ["AWS_ACCOUNT"]\n'
+    now = was.replace('["AWS_ACCOUNT"]', '.get("AWS_ACCOUNT", "123456789012")')
+    (row,) = references(write(laid(repository), "__main__.py", was, now))
+    assert row.what.startswith("takes 123456789012 where nothing says another")
