@@ -47,10 +47,18 @@ def intervals(source: Sources) -> Iterator[Finding]:
         yield from _rarer(source, was, now)
     yield from _loops(source)
     yield from _held_back(source)
+    yield from _patience(source)
+
+
+_RARER = "saves less often ({old} -> {new}): a run that starts again has lost more steps"
+_LATER = "notices a rank that hangs later ({old} -> {new}): its gang's GPUs stand idle until then"
 
 
 def _rarer(
-    source: Sources, was: Mapping[str, Sequence[_Amount]], now: Mapping[str, Sequence[_Amount]]
+    source: Sources,
+    was: Mapping[str, Sequence[_Amount]],
+    now: Mapping[str, Sequence[_Amount]],
+    says: str = _RARER,
 ) -> Iterator[Finding]:
     """Yield a finding for each "file: name" of which an amount grew."""
     for subject, before in was.items():
@@ -58,7 +66,7 @@ def _rarer(
         pairs = zip(before, after, strict=True) if len(before) == len(after) else ()
         if grown := next((pair for pair in pairs if _grew(*pair)), None):
             old, new = (f"{amount:g}{unit}" for amount, unit in grown)
-            text = f"saves less often ({old} -> {new}): a run that starts again has lost more steps"
+            text = says.format(old=old, new=new)
             name, _, word = subject.partition(": ")
             word = word.rpartition("% ")[2] or word
             at = name if name in source.changed else source.changed[0]
@@ -187,11 +195,29 @@ def _amount(value: Any) -> _Amount | None:
     return (amount, unit) if scale is None else (amount * scale, "s")
 
 
+# What starts a job's process group (torch, accelerate, deepspeed).
+_GROUPS = frozenset({"init_process_group", "init_distributed", "InitProcessGroupKwargs"})
+
+
+def _patience(source: Sources) -> Iterator[Finding]:
+    """Yield each time limit of collectives that grew."""
+    was: dict[str, list[_Amount]] = {}
+    now: dict[str, list[_Amount]] = {}
+    for name in training(source):
+        for side, head in ((was, False), (now, True)):
+            for node in nodes(source.text(name, head=head)):
+                if isinstance(node, ast.Call) and (call := called(node)) in _GROUPS:
+                    given = [_amount(k.value) for k in node.keywords if k.arg == "timeout"]
+                    side[f"{name}: {call}.timeout"] = [a for a in given if a is not None]
+    yield from _rarer(source, was, now, _LATER)
+
+
 def _loops(source: Sources) -> Iterator[Finding]:
     """Yield each save of a program that trains which more steps of its loop pass by."""
     code = training(source)
     texts = [{name: source.text(name, head=head) or "" for name in code} for head in (False, True)]
-    yield from _rarer(source, *map(_guarded, texts))
+    was, now = map(_guarded, texts)
+    yield from _rarer(source, was, now)
 
 
 def _guarded(texts: Mapping[str, str]) -> dict[str, list[_Amount]]:

@@ -26,6 +26,7 @@ _TRAINS = frozenset(
 #: Nodes of a function.
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _SAVES = ("save", "save_checkpoint", "save_state", "report")
+_MARKS = ("touch", "rename", "replace", "symlink", "symlink_to", "write_text")
 # Methods and functions of frameworks' checkpoints, and what is lost without them.
 _CALLS: tuple[tuple[tuple[str, ...], str], ...] = (
     (
@@ -143,6 +144,33 @@ def programs(source: Sources) -> Iterator[Finding]:
                 yield of_job("job-program", source, subject, at, less_often[0], row)
 
 
+def marks(source: Sources) -> Iterator[Finding]:
+    """Yield programs that mark a checkpoint as whole, or as the newest, before they save it."""
+    for name in training(source):
+        was, now = (_orders(source.text(name, head=head)) for head in (False, True))
+        for (scope, mark), after in was.items():
+            if after and not now.get((scope, mark), True):
+                what = "comes before the save that it marks: a run that is killed between the two "
+                what += "leaves a half checkpoint, which the next one takes for a whole one"
+                row: tuple[Level, Loss, str] = ("ask", "data", what)
+                at = name if name in source.changed else source.changed[0]
+                yield of_job("job-program", source, f"{name}: {mark}()", at, mark, row)
+
+
+def _orders(text: str | None) -> dict[tuple[str, str], bool]:
+    """Return (function, what marks) -> whether it comes after the function's first save."""
+    results: dict[tuple[str, str], bool] = {}
+    for function in nodes(text):
+        if isinstance(function, FUNCTIONS):
+            calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+            saves = [node.lineno for node in calls if called(node) in _SAVES]
+            for node in calls if saves else ():
+                if (mark := called(node)) in _MARKS and not _is_of_text(node):
+                    key = (function.name, mark)
+                    results[key] = results.get(key, False) or node.lineno > min(saves)
+    return results
+
+
 def training(source: Sources) -> list[str]:
     """Return the changed programs, then those beside them; none where none of the base's trains."""
     changed = [n for n in source.changed if n.endswith(".py") and not n.startswith(ASIDE)]
@@ -209,13 +237,15 @@ def _counted(every: Iterable[ast.AST]) -> Counter[str]:
     for node in every:
         if not isinstance(node, ast.Call):
             continue
-        name = called(node)
-        of = getattr(node.func, "value", None)
-        # A text's method of this name takes what to replace, and by what.
-        if name == "replace" and len(node.args) > 1 and getattr(of, "id", "") != "os":
-            continue
-        results[name] += 1
+        if not _is_of_text(node):
+            results[called(node)] += 1
     return results
+
+
+def _is_of_text(call: ast.Call) -> bool:
+    """Return whether a call is a text's ``replace``: it takes what to replace, and by what."""
+    of = getattr(getattr(call.func, "value", None), "id", "")
+    return called(call) == "replace" and len(call.args) > 1 and of != "os"
 
 
 def _trains(text: str | None) -> bool:

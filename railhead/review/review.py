@@ -21,7 +21,7 @@ from railhead.model.removals import RemovalConfig
 from railhead.review import place
 from railhead.review.compare import Change, Planned, compare, resources
 from railhead.review.intervals import intervals
-from railhead.review.jobs import jobs, programs, unsecrets
+from railhead.review.jobs import jobs, marks, programs, unsecrets
 from railhead.review.judge import judged
 from railhead.review.judged import Judged, few
 from railhead.review.judges import differs, judges
@@ -70,7 +70,7 @@ _WHO: dict[str, str] = {
 
 _OF_TEXTS = (
     *(secrets, requirements, hashes, projects, pipelines, scripts, workflows, machines),
-    *(jobs, programs, intervals, unsecrets, references),
+    *(jobs, programs, marks, intervals, unsecrets, references),
 )
 
 
@@ -113,7 +113,11 @@ def review(
     rights = [f for f in findings if f.loss in ("rights", "access") and "not known" not in f.what]
     known = {f.place.file for f in rights if f.place}
     findings += [f for f in statements(source) if f.place and f.place.file not in known]
-    planned = [name for name in source.changed if reaches_plans(name, files)]
+    planned = [
+        name
+        for name in source.changed
+        if reaches_plans(name, files) or _in_another_project(source, name)
+    ]
     # A guess shows nothing of the file that it points to.
     shown = {f.place.file for f in findings if f.place and not isinstance(f.place, place.Guess)}
     ran = {
@@ -155,6 +159,12 @@ def reaches_plans(name: str, known: Sequence[str]) -> bool:
     if name.endswith("schema.json") or path.name.startswith("."):
         return False
     return name.endswith(_CODE)
+
+
+def _in_another_project(source: Sources, name: str) -> bool:
+    """Return whether a file is below a project of Pulumi of its own, whose stacks are not here."""
+    folders = Path(name).parents
+    return any((source.root / folder / "Pulumi.yaml").is_file() for folder in list(folders)[:-1])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -386,6 +386,18 @@ SETTINGS: tuple[Setting, ...] = (
         "nothing measures how old the newest checkpoint of a run is",
         "nobody, until a run has to resume",
     ),
+    *(
+        Setting(
+            f"platform.system_pool.{field}",
+            less,
+            "ask",
+            "jobs",
+            "controllers have {now} nodes, not {was}: while one is lost or upgraded, nothing is "
+            "admitted or started again if the rest have no room for them",
+            "every job that waits or restarts then",
+        )
+        for field in ("nodes", "min_nodes", "max_nodes")
+    ),
     Setting(
         "platform.network.nat",
         lambda was, now: now == "single" and now != was,

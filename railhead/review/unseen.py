@@ -33,7 +33,8 @@ def unseen(
     So has one that puts a resource's name together otherwise: a plan has the name, where its lines
     ``ran``, which are (file, line) of the base.
     """
-    code = [n for n in source.changed if n.endswith(".py") and not n.startswith(_ASIDE)]
+    changed = [n for n in source.changed if n.endswith(".py")]
+    code = [n for n in changed if n in names or not n.startswith(_ASIDE)]
     was, now = ([source.text(name, head=head) or "" for name in code] for head in (False, True))
     after = {word for text in now for word in _words(text)} | _renamed(was, now)
     for name in names:

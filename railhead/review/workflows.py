@@ -26,6 +26,8 @@ _QUIET = re.compile(
 )
 # Every job has GITHUB_TOKEN; what it may do, `permissions` says.
 _SECRET = re.compile(r"\bsecrets\.(?!GITHUB_TOKEN\b)\w+|\bsecrets: *inherit|\btoJSON\(secrets\)")
+# Commands of Pulumi's action that change something (pulumi/actions, README).
+_ACT = re.compile(r"(?<![\w-])(up|update|destroy)(?![\w-])")
 _BRANCH = re.compile(r"\buses: *['\"]?([\w./-]+@(?:main|master|HEAD|dev|develop|latest))\b")
 
 
@@ -102,11 +104,27 @@ def workflows(source: Sources) -> Iterator[Finding]:
             if new := sorted(named[1] - named[0]):
                 text = says.format(few(new, 6))
                 yield _finding("pipeline-rights", "ask", "rights", text, place)
+        done = set(_acts(was))
+        for act in dict.fromkeys(act for act in _acts(now) if act not in done):
+            for _, _, row in commands([f"{act} --yes"]):
+                says = f"runs {quoted(act, 40)} by pulumi/actions{_clock(texts[1])}: {row.does}"
+                yield _finding("pipeline-command", row.level, row.loss, says, place)
         if texts[0] is not None:
             rest = [row for row in parts("", was, now) if not _QUIET.search(row[0])]
             if rest:
                 text = f"differs: {told((p.lstrip('.'), a, b) for p, a, b in rest)}"
                 yield _finding("pipeline-changes", "ask", "judges", text, place)
+
+
+def _acts(workflow: Any) -> Iterator[str]:
+    """Yield what Pulumi's own action does, which asks nobody, also by a condition's words."""
+    if isinstance(workflow, Mapping):
+        given = workflow.get("with")
+        if str(workflow.get("uses")).startswith("pulumi/actions@") and isinstance(given, Mapping):
+            yield from (f"pulumi {word}" for word in _ACT.findall(str(given.get("command"))))
+        workflow = list(workflow.values())
+    for part in workflow if isinstance(workflow, list) else ():
+        yield from _acts(part)
 
 
 def _content(text: str | None) -> Mapping[Any, Any] | None:

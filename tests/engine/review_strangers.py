@@ -861,4 +861,136 @@ SECOND_GOOD = (
     ),
 )
 SECOND = (*SECOND_BAD, *SECOND_GOOD)
-STRANGERS = (*FIRST_BAD_STACKS, *FIRST_BAD_CODE, *FIRST_GOOD, *SECOND)
+#: The misses and false alarms of a later set, and what of its kinds no row above has.
+THIRD = (
+    stack(
+        "one gateway for all zones",
+        _LOOK,
+        "with its zone, nodes of every other lose their way out",
+        ("        nat: per-zone\n", "        nat: single\n"),
+    ),
+    stack(
+        "small jobs first",
+        _LOOK,
+        "a large one that does not fit yet, which may wait for ever",
+        ("        order: strict\n", "        order: best-effort\n"),
+        of=ROCE,
+    ),
+    stack(
+        "half of the fleet at once",
+        _LOOK,
+        "16 nodes at once, not 2, are drained when their NICs change: jobs on them end",
+        ("max_unavailable: 2", "max_unavailable: 16"),
+        of=IB,
+    ),
+    stack(
+        "spot in place of a reservation",
+        BAD,
+        "machines are spot: the cloud takes them back at any time",
+        (
+            "          kind: reservation\n          name: a3-ultra-16\n"
+            "          # A dense reservation: its block is the placement, a policy beside it would "
+            "contradict it.\n          block: a3-ultra-16-block-0001\n",
+            "          kind: spot\n",
+        ),
+        of=GKE,
+    ),
+    stack(
+        "two days of checkpoints",
+        _LOOK,
+        "deletes checkpoints every night",
+        (
+            "        size: 30000Gi\n        mount_path: /checkpoints\n",
+            "        size: 30000Gi\n        mount_path: /checkpoints\n"
+            "        retention: {days: 2, keep: 1, delete: true}\n",
+        ),
+    ),
+    stack(
+        "CUDA 13 below a plugin of CUDA 12",
+        BAD,
+        "has CUDA 13, but plugin v1.0.16",
+        ("nvcr.io/nvidia/pytorch:25.06-py3", "nvcr.io/nvidia/pytorch:25.10-py3"),
+        of="gcp-a3-mega",
+    ),
+    code(
+        "exporters of checkpoints off",
+        _LOOK,
+        "nothing calls _of_checkpoints() any more",
+        "components/watching/watching.py",
+        (
+            "        for claim in args.watching.claims:\n"
+            "            self._of_checkpoints(name, args, claim)\n",
+            "",
+        ),
+        of=ROCE,
+    ),
+    code(
+        "a provider without its cluster's name",
+        BAD,
+        "tells its cluster by address and certificate from now on",
+        "components/cluster_access.py",
+        ("        cluster_identifier=access.identity,\n", ""),
+        of=ROCE,
+    ),
+    code(
+        "aliases of earlier names gone",
+        _LOOK,
+        "has fewer aliases than before",
+        "components/aws/eks_cluster.py",
+        ("parent=self, aliases=[pulumi.Alias(name=name)], **more)", "parent=self, **more)"),
+    ),
+    code(
+        "a checkpoint every ten epochs",
+        _LOOK,
+        "saves only where `epoch % 10 == 0`",
+        "examples/fsdp/train.py",
+        (
+            "        checkpoint.save({",
+            "        if epoch % 10 == 0:\n            checkpoint.save({",
+        ),
+    ),
+    code(
+        "production where nobody says another",
+        _LOOK,
+        "takes organization/railhead/aws-p5-prod where nothing says another",
+        "examples/consumer/__main__.py",
+        (
+            'config.require("stack")',
+            'config.get("stack") or "organization/railhead/aws-p5-prod"',
+        ),
+    ),
+    code(
+        "a patch renamed with its alias",
+        GOOD,
+        "",
+        "components/controllers/kueue.py",
+        ('f"{name}-visibility",', 'f"{name}-visibility-api",'),
+        (
+            "opts=pulumi.ResourceOptions(parent=self, depends_on=[self.release]),",
+            "opts=pulumi.ResourceOptions(parent=self, depends_on=[self.release], "
+            'aliases=[pulumi.Alias(name=f"{name}-visibility")]),',
+        ),
+        of=ROCE,
+    ),
+    code(
+        "one function for routes",
+        GOOD,
+        "",
+        "components/aws/network.py",
+        (
+            "            ec2.RouteTableAssociation(\n"
+            '                f"{self._name}-public-{zone}-routes",\n',
+            "            ec2.RouteTableAssociation(\n"
+            '                "-".join([self._name, "public", zone, "routes"]),\n',
+        ),
+    ),
+    stack("more backups", GOOD, "", ("backup_days: 7", "backup_days: 30")),
+    stack(
+        "shells for leads alone",
+        _FINE,
+        "",
+        ("    checkpoints:\n", "    access:\n      exec: leads\n    checkpoints:\n"),
+        of=ROCE,
+    ),
+)
+STRANGERS = (*FIRST_BAD_STACKS, *FIRST_BAD_CODE, *FIRST_GOOD, *SECOND, *THIRD)

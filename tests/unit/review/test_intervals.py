@@ -144,3 +144,18 @@ def test_save_in_a_function_of_its_own_is_as_often(repository: Path) -> None:
     assert list(intervals(source)) == []
     back = write(source, "train.py", apart, EACH)
     assert list(intervals(back)) == []
+
+
+@pytest.mark.parametrize(
+    ("new", "told"),
+    [
+        ("timedelta(hours=12)", "notices a rank that hangs later (120s -> 43200s)"),
+        ("timedelta(minutes=1)", ""),
+        ("timedelta(minutes=2)", ""),
+    ],
+)
+def test_patience_with_a_rank_that_hangs_is_told(repository: Path, new: str, told: str) -> None:
+    text = "import torch\ntorch.distributed.init_process_group('nccl', timeout={})\n"
+    was, now = text.format("timedelta(seconds=120)"), text.format(new)
+    rows = [row.what for row in intervals(write(laid(repository), "train.py", was, now))]
+    assert [told in row for row in rows] == [True] * bool(told), rows

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from railhead.review.jobs import jobs, programs
+from railhead.review.jobs import jobs, marks, programs
 from tests.unit.review.pulled import git_in, laid, write
 
 JOB = {"name": "llm", "nodes": 2, "command": ["train.py"], "image": "a.example/t:1"}
@@ -109,6 +109,19 @@ def test_code_that_trains_nothing_or_moves_a_call_is_no_alarm(repository: Path) 
     other = SAVES.replace("import torch", "import json as torch")
     source = write(laid(repository), "tool.py", other, other.replace("os.replace(", "print("))
     assert not list(programs(source))
+
+
+def test_mark_that_comes_before_its_save_is_told(repository: Path) -> None:
+    save, mark = "    torch.save(a, path)\n", "    (path / 'WHOLE').touch()\n"
+    text = f"import torch\n\ndef keep(a, path):\n    b = 'c'.replace('d', 'e')\n{save}{mark}"
+    source = write(laid(repository), "train.py", text, text.replace(save + mark, mark + save))
+    (row,) = marks(source)
+    assert row.subject == "train.py: touch()"
+    assert row.what.startswith("comes before the save that it marks")
+    for now in (text.replace(mark, ""), text.replace(save + mark, mark + save + mark)):
+        assert list(marks(write(source, "train.py", text, now))) == []
+    back = write(source, "train.py", text.replace(save + mark, mark + save), text)
+    assert list(marks(back)) == []
 
 
 def test_call_that_moves_into_another_file_is_no_alarm(repository: Path) -> None:

@@ -606,6 +606,11 @@ def test_settings_that_lose_something_are_told() -> None:
             "ask network: all zones go out by one gateway",
         ),
         (
+            {"platform": {"system_pool": {"max_nodes": 6}}},
+            {"platform": {"system_pool": {"max_nodes": 1}}},
+            "ask jobs: controllers have 1 nodes, not 6: while one is lost",
+        ),
+        (
             {"gpu_operator": {"driver_version": "580.1"}},
             {"gpu_operator": {"driver_version": "580.2"}},
             "ask jobs: the driver is replaced on every node: 580.1 -> 580.2",

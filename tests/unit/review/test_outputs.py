@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -244,6 +245,24 @@ def test_guessed_place_shows_nothing_of_its_file(
     result = reviewing.review(source, "HEAD", [FILE], reviewing.Options(), 0.0)
     assert any(f.loss == "guards" for f in result.findings)
     assert [f.rule for f in result.findings if f.rule == "code-unseen"] == asked
+
+
+def test_program_of_another_project_is_asked_about(repository: Path) -> None:
+    folder = repository / "examples/parts"
+    folder.mkdir(parents=True)
+    text = "gate = Gate(rate=400)\nqueue(gpus=32)\n"
+    (folder / "Pulumi.yaml").write_text("name: parts\n")
+    (folder / "__main__.py").write_text(text)
+    git_in(repository, "add", ".")
+    git_in(repository, "commit", "-q", "-m", "parts")
+    (folder / "__main__.py").write_text(text.replace("400", "100"))
+    source = laid(repository)
+    result = reviewing.review(source, "HEAD", [], reviewing.Options(), 0.0)
+    assert [(f.rule, f.level) for f in result.findings] == [("code-unseen", "ask")]
+    assert "`gate = Gate(rate=400)`" in result.findings[0].what
+    (folder / "__main__.py").write_text(f"{text}print(gate)\n")
+    result = reviewing.review(replace(source), "HEAD", [], reviewing.Options(), 0.0)
+    assert result.findings == ()
 
 
 def test_a_base_is_laid_out_by_pythons_without_filters(

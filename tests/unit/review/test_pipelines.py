@@ -106,6 +106,27 @@ def test_renamed_script_runs_what_it_ran(repository: Path) -> None:
     }
 
 
+ACTION = "      - uses: pulumi/actions@v6\n        with:\n          command: "
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("up", "ask file: runs `pulumi up` by pulumi/actions by itself"),
+        ("destroy", "refuse data: runs `pulumi destroy`"),
+        ("${{ github.event_name == 'push' && 'up' || 'preview' }}", "ask file: runs `pulumi up`"),
+        ("preview", ""),
+    ],
+)
+def test_pulumis_action_is_told_by_its_command(repository: Path, command: str, told: str) -> None:
+    source = write(laid(repository), WORKFLOW, None, f"{NIGHTLY}{ACTION}{command}\n")
+    rows = [f"{row.level} {row.loss}: {row.what}" for row in workflows(source)]
+    assert any(told in row for row in rows) if told else not any("runs" in row for row in rows)
+    text = f"{NIGHTLY}{ACTION}{command}\n"
+    source = write(source, WORKFLOW, text, text.replace("actions@v6", "actions@v7"))
+    assert not any("by pulumi/actions" in row.what for row in workflows(source))
+
+
 def test_words_about_commands_run_nothing(repository: Path) -> None:
     source = laid(repository)
     name = ".github/pull_request_template.md"
