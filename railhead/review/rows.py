@@ -225,6 +225,33 @@ ROWS: tuple[Row, ...] = (
     Row(_GROUP, "taints", lost, "refuse", "jobs", "lets pods that need no GPU fill its nodes"),
     Row(_GROUP, "labels*", lost, "refuse", "jobs", "loses labels by which its pods find it"),
     Row(_GROUP, "nodeRepairConfig*", _off, "refuse", "jobs", "no longer repairs broken nodes"),
+    Row(
+        _GROUP,
+        "nodeRepairConfig.nodeRepairConfigOverrides",
+        lost,
+        "ask",
+        "jobs",
+        "repairs nodes by EKS' own rule where it had another: one that is replaced ends its jobs",
+    ),
+    Row(_GROUP, "nodeRepairConfig*", _any, "ask", "jobs", "repairs nodes otherwise"),
+    # EKS user guide, managed-node-update-behavior.
+    Row(
+        _GROUP,
+        "updateConfig.updateStrategy",
+        lambda _, now: now == "DEFAULT",
+        "ask",
+        "jobs",
+        "starts a new node before an old one goes: reserved capacity has no room for it, and the "
+        "update fails",
+    ),
+    Row(
+        _GROUP,
+        "updateConfig.updateStrategy",
+        _any,
+        "ask",
+        "jobs",
+        "ends an old node before a new one starts",
+    ),
     Row(_GROUP, "updateConfig*", _any, "ask", "jobs", "updates another number of nodes at once"),
     Row(_GROUP, "launchTemplate*", _any, "refuse", "jobs", _ROLLS),
     Row(_GROUP, "version", _any, "ask", "jobs", _ROLLS),
@@ -565,6 +592,16 @@ def told(differences: Iterable[tuple[str, Any, Any]]) -> str:
     return few(texts, 4, "; ")
 
 
+# Conditions on one value, which say nothing of a list or a section.
+_OF_VALUES = frozenset({less, more, _off, _on, _allowed, _stopped})
+
+
+def _reads(row: Row, was: Any, now: Any) -> bool:
+    """Return whether a row's condition says something of such values."""
+    whole = any(isinstance(value, list | Mapping) for value in (was, now))
+    return not (whole and row.when in _OF_VALUES)
+
+
 def _means(row: Row, change: Change, path: str) -> bool:
     """Return whether a row speaks of a field."""
     if row.path == "*" and path.startswith(MARKS):
@@ -577,7 +614,7 @@ def unread(change: Change, read: str) -> dict[str, tuple[Any, Any]]:
     return {
         part: (before, after)
         for path, (was, now) in differing(change).items()
-        if not any(_means(row, change, path) for row in ROWS)
+        if not any(_means(row, change, path) and _reads(row, was, now) for row in ROWS)
         for part, before, after in parts(path, was, now)
         # An empty mapping that comes or goes says nothing.
         if (before, after) not in (({}, None), (None, {}))

@@ -43,7 +43,7 @@ def unseen(
             continue
         gone = sorted(_words(before) - after)
         hunks = source.hunks(name)
-        lines_run = {line for file, line in ran if file == name}
+        lines_run = _whole(before, {line for file, line in ran if file == name})
         pieces = {w for w in gone if w in _pieces(before) and _ran(hunks, w, lines_run)}
         if (gone := [word for word in gone if word not in pieces]) and differs(source, name):
             hunk = _with(hunks, gone)
@@ -68,6 +68,12 @@ def _pieces(text: str) -> set[str]:
     texts = [n for n in every if isinstance(n, ast.Constant) and isinstance(n.value, str)]
     other = {_word(n.value) for n in texts if id(n) not in within}
     return {_word(n.value) for n in texts if id(n) in within} - other
+
+
+def _whole(text: str, lines: Collection[int]) -> set[int]:
+    """Return all lines of the calls that begin at some lines."""
+    calls = [n for n in nodes(text) if isinstance(n, ast.Call) and n.lineno in lines]
+    return {n for call in calls for n in range(call.lineno, (call.end_lineno or call.lineno) + 1)}
 
 
 def _ran(hunks: Sequence[Hunk], word: str, lines: Collection[int]) -> bool:

@@ -861,7 +861,7 @@ SECOND_GOOD = (
     ),
 )
 SECOND = (*SECOND_BAD, *SECOND_GOOD)
-#: The misses and false alarms of a later set, and what of its kinds no row above has.
+#: The misses and false alarms of later sets, and what of their kinds no row above has.
 THIRD = (
     stack(
         "one gateway for all zones",
@@ -983,6 +983,46 @@ THIRD = (
             "            ec2.RouteTableAssociation(\n"
             '                "-".join([self._name, "public", zone, "routes"]),\n',
         ),
+    ),
+    stack(
+        "engineering restarts stuck pods",
+        _LOOK,
+        "they may stop and overtake the jobs of all others there",
+        (
+            "        leads: [ml-leads]\n        researchers: [ml-researchers]\n"
+            "        viewers: [engineering]\n",
+            "        leads: [ml-leads, engineering]\n        researchers: [ml-researchers]\n",
+        ),
+        of=ROCE,
+    ),
+    added(
+        "no machine at night",
+        BAD,
+        "sets its group to 0 machines by itself",
+        """aws.autoscaling.Schedule("evening", scheduled_action_name="evening",
+    autoscaling_group_name="eks-p5-prod-h100", recurrence="0 23 * * 1-5",
+    min_size=0, max_size=0, desired_capacity=0)""",
+    ),
+    added(
+        "a bound on a namespace's GPUs",
+        _LOOK,
+        "no queue counts that, and it admits gangs of which pods are then refused",
+        """k8s.core.v1.ResourceQuota("guard-rail",
+    metadata={"name": "guard-rail", "namespace": "training"},
+    spec={"hard": {"requests.nvidia.com/gpu": "16"}})""",
+    ),
+    added(
+        "a probe on every GPU",
+        BAD,
+        "past every quota: Kueue counts them as free",
+        """k8s.apps.v1.DaemonSet("probe",
+    metadata={"name": "probe", "namespace": "tools"},
+    spec={"selector": {"matchLabels": {"app": "probe"}}, "template": {
+        "metadata": {"labels": {"app": "probe"}}, "spec": {
+            "nodeSelector": {"railhead.dev/pool": "h200"}, "tolerations": [{"operator": "Exists"}],
+            "containers": [{"name": "probe", "image": "registry.example.com/probe:1.2.0",
+                "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}})""",
+        of=ROCE,
     ),
     stack("more backups", GOOD, "", ("backup_days: 7", "backup_days: 30")),
     stack(

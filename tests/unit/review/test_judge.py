@@ -36,6 +36,7 @@ INGRESS = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
 NAT = "gcp:compute/routerNat:RouterNat"
 POLICY = "aws:iam/rolePolicy:RolePolicy"
 BUCKET = "aws:s3/bucket:Bucket"
+GROUP = "aws:eks/nodeGroup:NodeGroup"
 K8S = "pulumi:providers:kubernetes"
 AWS = "pulumi:providers:aws"
 LIFECYCLE = "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration"
@@ -239,6 +240,30 @@ CHANGES = [
         {"spec": {"failurePolicy": "Fail", "validations": [{"message": "keeps claims"}]}},
         {"spec": {"failurePolicy": "Ignore", "validations": [{"message": "keeps claims"}]}},
         "Fail -> Ignore: what it cannot evaluate passes",
+    ),
+    (
+        GROUP,
+        {"nodeRepairConfig": {"enabled": True, "nodeRepairConfigOverrides": [{"a": 1}]}},
+        {"nodeRepairConfig": {"enabled": True, "nodeRepairConfigOverrides": []}},
+        "ask jobs: repairs nodes by EKS' own rule where it had another",
+    ),
+    (
+        GROUP,
+        {"updateConfig": {"updateStrategy": "MINIMAL"}},
+        {"updateConfig": {"updateStrategy": "DEFAULT"}},
+        "ask jobs: starts a new node before an old one goes: reserved capacity",
+    ),
+    (
+        GROUP,
+        {"updateConfig": {"updateStrategy": "DEFAULT"}},
+        {"updateConfig": {"updateStrategy": "MINIMAL"}},
+        "ask jobs: ends an old node before a new one starts",
+    ),
+    (
+        "gcp:filestore/instance:Instance",
+        {"deletionProtectionRules": [{"a": 1}]},
+        {"deletionProtectionRules": []},
+        "ask data: deletionProtectionRules",
     ),
     (K8S, {"clusterIdentifier": "a"}, {}, "refuse data: tells its cluster by address and certif"),
     (K8S, {"clusterIdentifier": "a"}, {"clusterIdentifier": "b"}, "refuse data: speaks of another"),

@@ -451,11 +451,11 @@ def test_name_put_together_otherwise_is_no_change(
     text = 'for zone in zones:\n    Subnet(\n        f"{name}-public-{zone}",\n    )\n'
     now = text.replace('f"{name}-public-{zone}"', 'f"{name}-{kind}-{zone}"')
     source = write(laid(repository), name, text, now)
-    assert list(unseen(source, [name], (), {(name, 3)})) == []
-    assert list(unseen(source, [name], (), {(name, 1), ("components/b.py", 3)}))
+    assert list(unseen(source, [name], (), {(name, 2)})) == []
+    assert list(unseen(source, [name], (), {(name, 1), ("components/b.py", 2)}))
     fixed = text.replace('f"{name}-public-{zone}"', '"public"')
     source = write(source, name, fixed, fixed.replace('"public"', "kind"))
-    assert list(unseen(source, [name], (), {(name, 3)}))
+    assert list(unseen(source, [name], (), {(name, 2)}))
 
 
 def test_code_of_which_no_plan_shows_anything_is_asked_about(repository: Path) -> None:
