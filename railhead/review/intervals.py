@@ -195,7 +195,7 @@ def _amount(value: Any) -> _Amount | None:
     return (amount, unit) if scale is None else (amount * scale, "s")
 
 
-# What starts a job's process group (torch, accelerate, deepspeed).
+# What starts the processes of a job as one group.
 _GROUPS = frozenset({"init_process_group", "init_distributed", "InitProcessGroupKwargs"})
 
 
