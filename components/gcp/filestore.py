@@ -67,6 +67,18 @@ class Filestore(pulumi.ComponentResource):
         self, name: str, args: FilestoreArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("railhead:gcp:Filestore", name, None, opts)
+        after = list(args.after)
+        if args.calls_in and args.storage.addresses is not None:
+            firewall = compute.Firewall(
+                f"{name}-locks",
+                name=physical_name(args.cluster, args.storage.name, "locks"),
+                network=args.network.network,
+                direction="INGRESS",
+                allows=[{"protocol": protocol} for protocol in ("tcp", "udp")],
+                source_ranges=[args.storage.addresses],
+                opts=pulumi.ResourceOptions(parent=self),
+            )
+            after.append(firewall)
         self.instance = filestore.Instance(
             f"{name}-instance",
             name=physical_name(args.cluster, args.storage.name),
@@ -89,21 +101,11 @@ class Filestore(pulumi.ComponentResource):
             else None,
             opts=pulumi.ResourceOptions(
                 parent=self,
-                depends_on=list(args.after),
+                depends_on=after,
                 protect=args.deletion_protection,
                 custom_timeouts=pulumi.CustomTimeouts(create="4h", update="2h", delete="2h"),
             ),
         )
-        if args.calls_in and args.storage.addresses is not None:
-            compute.Firewall(
-                f"{name}-locks",
-                name=physical_name(args.cluster, args.storage.name, "locks"),
-                network=args.network.network,
-                direction="INGRESS",
-                allows=[{"protocol": protocol} for protocol in ("tcp", "udp")],
-                source_ranges=[args.storage.addresses],
-                opts=pulumi.ResourceOptions(parent=self),
-            )
         self.handle = pulumi.Output.format(
             "modeInstance/{0}/{1}/{2}", args.location, self.instance.name, SHARE
         )
