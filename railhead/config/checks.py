@@ -15,7 +15,7 @@ from railhead.base.sections import Problem, knowing, taken, told, twice
 from railhead.catalog.switches import SWITCHES
 from railhead.catalog.versions import COMBINATIONS
 from railhead.config import access, served, teams, volcano, volumes
-from railhead.fabric.checks import UNIVERSAL
+from railhead.fabric.checks import UNIVERSAL, left
 from railhead.fabric.kinds import FABRICS
 from railhead.machines import MACHINES
 from railhead.model.cluster import HOSTNAME_LEVEL, Cluster, Pool, RuntimeConfig
@@ -209,11 +209,11 @@ def _pinned(cluster: Cluster) -> Iterator[Problem]:
     """Yield variables of runtimes that would replace what the fabric's row sets."""
     reads = attrgetter("name", "instance_type")
     machines = dict(row for *_, row in knowing(cluster.pools, "pools", reads))
-    row = FABRICS[cluster.fabric.kind]
+    fabric, row = cluster.fabric, FABRICS[cluster.fabric.kind]
     for path, runtime, own in knowing(cluster.runtimes, "runtimes", lambda r: dict(r.environment)):
         pinned = {v.name: v for v in row.environment_on(machines.get(runtime.pool, ""))}
         for name in (n for n in own if n in pinned and n not in SWITCHES):
-            if own[name] != pinned[name].value:
+            if own[name] != pinned[name].value and not left(fabric, pinned[name], own[name]):
                 yield (
                     f"{path}.environment.{name}",
                     f"{own[name]!r} is in place of {pinned[name].value!r}, which fabric "

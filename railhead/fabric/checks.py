@@ -6,6 +6,7 @@ import functools
 from collections.abc import Iterator
 
 from railhead.catalog.images import cuda_major
+from railhead.catalog.parts import Variable
 from railhead.catalog.switches import SWITCHES
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.mode import BaseFabric
@@ -54,15 +55,26 @@ def _environment(fabric: BaseFabric, site: FabricSite) -> Iterator[Problem]:
     machines = [pool.machine.name for pool in site.pools] or [""]
     pinned = {v.name: v for machine in machines for v in row.environment_on(machine)}
     reasons = {name: why for other in FABRICS.values() for name, why in other.not_set.items()}
-    for name in fabric.environment:
+    for name, value in fabric.environment.items():
         path = f"fabric.environment.{name}"
         switch = SWITCHES.get(name)
         if name in pinned:
+            if left(fabric, pinned[name], value):
+                continue
             yield path, f"is the catalogue's on fabric {fabric.kind!r}: {pinned[name].reason}"
         elif switch is not None and not switch.site:
             yield path, f"must not be set: {row.not_set.get(name) or switch.reason}"
         elif name in fabric.row.never:
             yield path, f"must not be set: {row.not_set.get(name) or reasons[name]}"
+
+
+def left(fabric: BaseFabric, variable: Variable, value: str) -> bool:
+    """Return whether a site may give a variable of the row's that value.
+
+    Of the addresses that the stack does not hand out, such as those of ``provider-native``, the
+    site alone knows the family.
+    """
+    return variable.value == "{gid_family}" and fabric.gid_family in ("", value)
 
 
 def _plugin(fabric: BaseFabric, _: FabricSite) -> Iterator[Problem]:
