@@ -842,11 +842,10 @@ def secrets(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
         if cache.secret_arn is None:
             continue
         there = aws.ask("secretsmanager:DescribeSecret", SecretId=cache.secret_arn)
-        # It is left out where it is AWS' own (Secrets Manager API reference, DescribeSecret).
         key = (there or {}).get("KmsKeyId", _SECRETS_KEY)
         if there is None:
             yield failed(f"{cache.registry}: there is no secret {cache.secret_arn}")
-        elif not key.endswith(_SECRETS_KEY):
+        elif not _own_key(aws, key):
             yield failed(
                 f"{cache.registry}: {cache.secret_arn} is encrypted with {key}, and ECR reads none "
                 "but those of AWS' own key",
@@ -855,6 +854,18 @@ def secrets(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
             )
         else:
             yield ok(f"{cache.registry}: its secret is there")
+
+
+def _own_key(aws: Aws, key: str) -> bool:
+    """Return whether a secret's key is AWS' own.
+
+    The answer leaves that one out, or has its alias, or its id where the console made the secret
+    (Secrets Manager API reference, DescribeSecret).
+    """
+    if key.endswith(_SECRETS_KEY):
+        return True
+    own = aws.ask("kms:DescribeKey", KeyId=_SECRETS_KEY)
+    return own is not None and own["KeyMetadata"]["KeyId"] == key.rpartition("/")[2]
 
 
 def endpoints(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:

@@ -724,11 +724,16 @@ def test_a_reservation_that_begins_later_may_wait(world: World, reader: Aws) -> 
     assert finding.passed, finding.text
 
 
-def test_a_secret_under_aws_own_key_is_right(world: World, reader: Aws) -> None:
-    """ECR user guide, pull-through-cache-creating-secret: it supports no key of the customer's."""
-    raw = fitted(section(PROD))
-    cached(raw, "theirs")
-    secret(world, "theirs", "alias/aws/secretsmanager")
+@pytest.mark.parametrize("by_id", [False, True])
+def test_a_secret_under_aws_own_key_is_right(world: World, reader: Aws, by_id: bool) -> None:
+    """ECR user guide, pull-through-cache-creating-secret: it supports no key of the customer's.
+
+    The console makes secrets with its id (Secrets Manager API reference, DescribeSecret).
+    """
+    raw, alias = fitted(section(PROD)), "alias/aws/secretsmanager"
+    cached(raw, f"theirs-{by_id}")
+    key = world.client("kms").describe_key(KeyId=alias)["KeyMetadata"]
+    secret(world, f"theirs-{by_id}", key["KeyId"] if by_id else alias)
     assert [f.text for f in checks.secrets(reader, cluster(raw))] == [
         "docker.io: its secret is there"
     ]
