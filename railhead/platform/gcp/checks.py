@@ -773,19 +773,18 @@ def _shared_rails(cluster: GcpCluster) -> Iterator[Problem]:
     GKE looks for the subnet of a network's parameters in the host project, by its name, and so
     finds no network of the cluster's own project ready (kubernetes/cloud-provider-gcp,
     providers/gce/support.go: ProjectID; pkg/controller/gkenetworkparamset/
-    gnpcontroller_validations.go: getAndValidateSubnet; its commit b91cec7d).
+    gnpcontroller_validations.go: getAndValidateSubnet; its commit b91cec7d). Its documentation says
+    so of all of a node's interfaces (Set up multi-network support for Pods, general limitations).
     """
     host = _host_project(cluster)
     if host is None or cluster.fabric.row.attachment != "gke":
         return
-    for path, pool in _with_nics(cluster):
-        way = "take a `network` of the cluster's own project"
-        if GKE_MACHINES[pool.instance_type].dranet:
-            way = f"set it and fabric.mode to 'dranet', or {way}"
+    for path, _ in _with_nics(cluster):
         yield (
             f"{path}.networking",
             f"'additional-networks' is not to be had in a network of project {host!r}: GKE looks "
-            f"for the interfaces' subnets there, and no pod would get one; {way}",
+            "for the interfaces' subnets there, and no pod would get one; take a `network` of the "
+            "cluster's own project",
         )
 
 
@@ -1095,8 +1094,8 @@ def _supported(cluster: GcpCluster, now: datetime) -> Iterator[Problem]:
     else:
         tells = (
             f"{when}: then it makes no cluster of it, and upgrades those that run, node after node "
-            "under their jobs, whatever `maintenance` says: write a newer minor, or "
-            "`release_channel: extended`"
+            "under their jobs, whatever `maintenance` says: write a newer minor, of a running "
+            "cluster the next one, or `release_channel: extended`"
         )
     yield "platform.kubernetes", tells
 

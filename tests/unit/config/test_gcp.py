@@ -422,7 +422,7 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
         ULTRA,
         [("platform.network", OWN_NETWORK | {"project": "network-host"})],
         "pools[0].networking",
-        "set it and fabric.mode to 'dranet', or take a `network` of the cluster's own project",
+        "no pod would get one; take a `network` of the cluster's own project",
     ),
     (
         MEGA,
