@@ -134,7 +134,7 @@ class AwsInfrastructure(pulumi.ComponentResource):
             ServiceRoleArgs(
                 cluster=args.name,
                 what="nodes",
-                service="ec2.amazonaws.com",
+                service=catalogue.ec2_principal(platform.region),
                 region=platform.region,
                 # No CNI, no storage, no log: those rights are the add-ons' own.
                 managed=["AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly"],

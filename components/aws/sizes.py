@@ -17,6 +17,7 @@ from pulumi_aws import ec2, eks
 
 from railhead.base.errors import PrerequisiteError
 from railhead.components.mismatch import MismatchError
+from railhead.platform.aws.facts import panics
 
 if TYPE_CHECKING:
     from pulumi_aws.eks import NodeGroupScalingConfigArgsDict
@@ -78,6 +79,8 @@ def _read(
             pulumi.log.warn(way_out(cluster, group))
         elif behind := _behind(group, read, minor, opts):
             pulumi.log.warn(_again(group, behind))
+        if panics(read.release_version or ""):
+            pulumi.log.warn(_reboots(cluster, group, read.release_version))
     return {group: read.scaling_configs[0] for group, read in groups.items()}
 
 
@@ -112,6 +115,16 @@ def _again(group: str, behind: str) -> str:
         f"node group {group} has {behind}: an earlier update did not reach its nodes. If this one "
         "does not update it, the state takes that for done: once nothing hinders it, `pulumi up "
         "--refresh` replaces its nodes, which ends the jobs on them"
+    )
+
+
+def _reboots(cluster: str, group: str, release: str) -> str:
+    """Return how to get off an image whose kernel panics: no `pulumi up` changes it unasked."""
+    return (
+        f"node group {group} has image {release}, whose kernel panics where it reclaims memory: "
+        "nodes reboot under their jobs. Once its jobs may end, `aws eks update-nodegroup-version "
+        f"--cluster-name {cluster} --nodegroup-name {group}` gives it EKS' newest; where "
+        "`ami_release` is written, write a newer one instead"
     )
 
 

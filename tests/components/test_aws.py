@@ -728,6 +728,19 @@ class TestNodePools:
         assert len(texts) == bool(warned)
         assert all(warned in text and "`pulumi up --refresh`" in text for text in texts)
 
+    @pytest.mark.parametrize(("day", "warned"), [("20261003", 1), ("20261012", 0)])
+    def test_group_whose_nodes_reboot_is_warned_of(
+        self, day: str, warned: int, tmp_path: Path
+    ) -> None:
+        """amazon-eks-ami #2845: a group keeps its image, and no `pulumi up` changes it unasked."""
+        texts: list[str] = []
+        with pytest.MonkeyPatch.context() as patch:
+            _running(patch, (0, 16, 16), release=f"1.35.4-{day}")
+            patch.setattr("pulumi.log.warn", texts.append)
+            variant(tmp_path, lambda _: None)
+        way = "update-nodegroup-version --cluster-name p5-prod --nodegroup-name p5-prod-h100`"
+        assert [way in text for text in texts] == [True] * warned
+
     def test_eks_that_does_not_answer_is_an_error_with_a_remedy(self, tmp_path: Path) -> None:
         def refuse(**_: Any) -> None:
             raise Exception("invoke of aws:eks/getClusters failed: ExpiredToken")
@@ -933,10 +946,11 @@ def _running(
     live: tuple[int, int, int],
     status: str = "ACTIVE",
     runs: tuple[str, str] = ("1.35", "7"),
+    release: str = "1.35.4-20261012",
 ) -> None:
     """Have EKS answer that the GPU pool's group is there: least, most, and how many run.
 
-    ``runs`` is its minor, and the version of its launch template.
+    ``runs`` is its minor, and the version of its launch template; ``release`` is its image's.
     """
     sizes = {"minSize": live[0], "maxSize": live[1], "desiredSize": live[2]}
     template = {"id": "lt-0a1b2c3d", "name": "p5-prod-h100", "version": runs[1]}
@@ -944,6 +958,7 @@ def _running(
         "scalingConfigs": [sizes],
         "status": status,
         "version": runs[0],
+        "releaseVersion": release,
         "launchTemplates": [template],
     }
     for source, answer in {
@@ -1377,6 +1392,22 @@ class TestRights:
             ("kube-system", "fsx-csi-controller-sa"),
             ("training", "default"),
         ]
+
+    def test_nodes_in_china_are_taken_by_ec2_of_china(self, tmp_path: Path) -> None:
+        """EKS names `ec2.amazonaws.com.cn`, and takes no group whose role does not trust it."""
+
+        def edit(cluster: dict[str, Any]) -> None:
+            text = json.dumps(cluster).replace("us-east-2", "cn-north-1")
+            cluster.clear()
+            cluster.update(json.loads(text.replace("arn:aws:", "arn:aws-cn:")))
+            cluster["topology"] = ["kubernetes.io/hostname"]
+            cluster["pools"][0]["purchase"] = {"kind": "on-demand"}
+
+        services = {
+            json.loads(role.inputs["assumeRolePolicy"])["Statement"][0]["Principal"]["Service"]
+            for role in variant(tmp_path, edit).of_type(ROLE)
+        }
+        assert services == {"ec2.amazonaws.com.cn", "eks.amazonaws.com", "pods.eks.amazonaws.com"}
 
     def test_roles_of_one_clusters_name_in_two_regions_are_two(
         self, prod: Recording, tmp_path: Path

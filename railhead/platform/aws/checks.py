@@ -100,6 +100,7 @@ def doubts(cluster: AwsCluster, now: datetime) -> Iterator[Problem]:
     yield from _way_in(cluster)
     yield from _far_from_efs(cluster)
     yield from _graces(cluster)
+    yield from _panics(cluster)
     if (region := cluster.platform.region) not in aws.REGIONS:
         yield (
             "platform.region",
@@ -263,6 +264,17 @@ def _graces(cluster: AwsCluster) -> Iterator[Problem]:
             )
 
 
+def _panics(cluster: AwsCluster) -> Iterator[Problem]:
+    """Yield images that are written and reboot by themselves."""
+    for path, pool in each(cluster.pools, "pools"):
+        if pool.ami_release is not None and aws.panics(pool.ami_release):
+            yield (
+                f"{path}.ami_release",
+                f"{pool.ami_release!r}: its kernel panics where it reclaims memory, and nodes "
+                "reboot under their jobs: write 20261012 or a later release",
+            )
+
+
 def _host_engines(cluster: AwsCluster) -> Iterator[Problem]:
     """Yield a second host engine of DCGM beside that of EKS' node monitoring agent.
 
@@ -406,6 +418,16 @@ def lustre_efa_types() -> list[str]:
         for machine in MACHINES.values()
         if "efa" in machine.fabrics and machine.name not in aws.LUSTRE_WITHOUT_EFA
     )
+
+
+def _name(cluster: AwsCluster) -> Iterator[Problem]:
+    """Yield a name that security groups may not begin with (EC2 API, CreateSecurityGroup)."""
+    if cluster.name.startswith("sg-"):
+        yield (
+            "name",
+            f"{cluster.name!r} starts with 'sg-', and so would names of security groups, which EC2 "
+            "refuses",
+        )
 
 
 def _own_zones(cluster: AwsCluster) -> Iterator[Problem]:
@@ -1130,6 +1152,7 @@ def _beside_hugepages(
 
 
 _CHECKS: tuple[Callable[[AwsCluster], Iterator[Problem]], ...] = (
+    _name,
     _own_zones,
     _pool_zones,
     _storage_zones,

@@ -138,6 +138,11 @@ NVIDIA_AMI: Mapping[str, str] = MappingProxyType(
 # guide, node-efa). The accelerated image installs the driver alone, so the nodes reserve them.
 EFA_HUGEPAGES_2MIB = 5128
 
+# Releases of EKS' images whose kernel, 6.12.110, panics where it reclaims memory, so that nodes
+# reboot by themselves; the next, 20261012, mends it. Of 1.36 and later the kernel is 6.18
+# (amazon-eks-ami, releases v20261003 and v20261012; its issue 2845).
+PANICS, PANICS_BEFORE = frozenset({"20260930", "20261003"}), 36
+
 # Sold in no other way (EC2 user guide, Capacity Blocks for ML; P6e-GB200 UltraServers).
 CAPACITY_BLOCK_ONLY = frozenset({"p6e-gb200.36xlarge"})
 # EKS user guide, ml-eks-nvidia-ultraserver: u-p6e-gb200x36 is 9 machines, u-p6e-gb200x72 is 18;
@@ -381,6 +386,16 @@ def is_local_zone(zone: str) -> bool:
     return re.search(r"-\d-[a-z]{3}-\d[a-z]$", zone) is not None
 
 
+def panics(release: str) -> bool:
+    """Return whether nodes of a release of EKS' image reboot by themselves.
+
+    >>> panics("1.35.4-20261003"), panics("1.36.2-20261003"), panics("1.35.4-20261012")
+    (True, False, False)
+    """
+    version, _, day = release.partition("-")
+    return day in PANICS and int(version.split(".")[1]) < PANICS_BEFORE
+
+
 #: What ECR pulls each registry's images from (ECR API reference, CreatePullThroughCacheRule), and
 #: whether it asks for credentials there (ECR user guide, pull-through-cache).
 UPSTREAMS: Mapping[str, tuple[str, bool]] = MappingProxyType(
@@ -432,6 +447,18 @@ def eks_image(image: str, region: str) -> str:
     """
     account = EKS_REGISTRIES.get(region, EKS_REGISTRY)
     return f"{ecr(account, region)}/{image.partition('/')[2]}"
+
+
+def ec2_principal(region: str) -> str:
+    """Return what EC2 is called in a trust policy.
+
+    In China EKS takes no nodes' role without that name (bottlerocket-update-operator, issue 316;
+    cdk-eks-blueprints, issue 558); those of EKS and its pods are the same everywhere.
+
+    >>> ec2_principal("cn-north-1"), ec2_principal("us-gov-west-1")
+    ('ec2.amazonaws.com.cn', 'ec2.amazonaws.com')
+    """
+    return "ec2.amazonaws.com.cn" if region.startswith("cn-") else "ec2.amazonaws.com"
 
 
 def partition(region: str) -> str:

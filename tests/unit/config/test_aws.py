@@ -622,6 +622,12 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
     ),
     (
         PROD,
+        put("name", value="sg-prod"),
+        "name: 'sg-prod' starts with 'sg-', and so would names of security groups, which EC2 "
+        "refuses",
+    ),
+    (
+        PROD,
         put("fabric", "kind", value="roce"),
         "pools[0].instance_type: 'p5.48xlarge' cannot do fabric 'roce'; it can: efa, ethernet",
     ),
@@ -976,6 +982,17 @@ def test_a_minor_is_doubted_before_its_support_ends() -> None:
         assert "`support: extended`" in doubt
     (doubt,) = doubted(put(PLATFORM, "support", value="extended"), after)
     assert "EKS charges more" in doubt
+
+
+@pytest.mark.parametrize(
+    ("release", "reboots"),
+    [("1.35.4-20260930", True), ("1.35.4-20261003", True), ("1.35.4-20261012", False)],
+)
+def test_image_whose_nodes_reboot_is_doubted(release: str, reboots: bool) -> None:
+    """amazon-eks-ami, release v20261012: it fixes a panic of the two before (its issue 2845)."""
+    texts = doubted(put(*POOL, "ami_release", value=release))
+    assert len(texts) == reboots
+    assert all(text.startswith(f"pools[0].ami_release: {release!r}: its") for text in texts)
 
 
 def test_lustre_takes_as_many_devices_as_aws_binds() -> None:
