@@ -430,6 +430,17 @@ def _name(cluster: AwsCluster) -> Iterator[Problem]:
         )
 
 
+def _isolated(cluster: AwsCluster) -> Iterator[Problem]:
+    """Yield a region of a partition of which no ARN, registry or endpoint is right here."""
+    region = cluster.platform.region
+    if "-iso" in region:
+        yield (
+            "platform.region",
+            f"{region!r} is of an isolated partition, whose ARNs, registries and endpoints have "
+            "names that are not known here",
+        )
+
+
 def _own_zones(cluster: AwsCluster) -> Iterator[Problem]:
     network, path = cluster.platform.network, "platform.network"
     if isinstance(network, NewNetwork):
@@ -1153,6 +1164,7 @@ def _beside_hugepages(
 
 _CHECKS: tuple[Callable[[AwsCluster], Iterator[Problem]], ...] = (
     _name,
+    _isolated,
     _own_zones,
     _pool_zones,
     _storage_zones,

@@ -622,6 +622,12 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
     ),
     (
         PROD,
+        moved("us-east-2", "us-iso-east-1"),
+        "platform.region: 'us-iso-east-1' is of an isolated partition, whose ARNs, registries and "
+        "endpoints have names that are not known here",
+    ),
+    (
+        PROD,
         put("name", value="sg-prod"),
         "name: 'sg-prod' starts with 'sg-', and so would names of security groups, which EC2 "
         "refuses",
