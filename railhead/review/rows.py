@@ -288,6 +288,15 @@ ROWS: tuple[Row, ...] = (
     Row("aws:ec2/vpcEndpoint:*", "policy*", _any, "ask", "network", "admits others"),
     Row("aws:ec2/vpcEndpoint:*", "privateDnsEnabled", _off, "refuse", "network", "has no name"),
     Row("aws:ec2/route:*", "*", _any, "ask", "network", "leads elsewhere"),
+    # As the recorder answers getAddonVersion (railhead/lab/recorders/answers.py).
+    Row(
+        "aws:eks/addon:*",
+        "addonVersion",
+        lambda _, now: str(now).startswith(("default-for-", "newest-for-")),
+        "ask",
+        "jobs",
+        "gets whichever version EKS names on the day of an `up`, in place of one that was chosen",
+    ),
     Row("aws:eks/addon:*", "addonVersion", _any, "ask", "jobs", "gets another version"),
     Row("aws:eks/addon:*", "configurationValues*", _any, "ask", "jobs", "is set otherwise"),
     Row("aws:eks/podIdentityAssociation:*", "*", _any, "ask", "access", "gives other rights"),

@@ -1277,7 +1277,7 @@ class TestCluster:
         recording = variant(tmp_path, lambda cluster: cluster["platform"].update(kubernetes="1.34"))
         sent = {r.inputs["addonName"]: r.inputs["addonVersion"] for r in recording.of_type(ADDON)}
         assert "1.34" not in catalogue.FSX_CSI.versions
-        assert sent["aws-fsx-csi-driver"] == "v1.34.0-eksbuild.1"
+        assert sent["aws-fsx-csi-driver"] == "default-for-1.34"
 
     def test_a_version_may_be_the_stacks_or_what_eks_says(self, tmp_path: Path) -> None:
         chosen = {"coredns": "v1.14.6-eksbuild.4", "vpc-cni": "default"}

@@ -49,7 +49,9 @@ ANSWERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "aws:eks/getAddonVersion:getAddonVersion": lambda arguments: {
         **arguments,
         "id": arguments["addonName"],
-        "version": f"v{arguments['kubernetesVersion']}.0-eksbuild.1",
+        # No version: EKS names one on the day of the update.
+        "version": f"{'newest' if arguments.get('mostRecent') else 'default'}"
+        f"-for-{arguments['kubernetesVersion']}",
     },
     # An account in which nothing runs yet.
     "aws:eks/getClusters:getClusters": lambda _: {"id": REGION, "names": []},

@@ -260,6 +260,18 @@ CHANGES = [
         "ask jobs: ends an old node before a new one starts",
     ),
     (
+        "aws:eks/addon:Addon",
+        {"addonVersion": "v1.19.0-eksbuild.1"},
+        {"addonVersion": "newest-for-1.34"},
+        "ask jobs: gets whichever version EKS names on the day of an `up`",
+    ),
+    (
+        "aws:eks/addon:Addon",
+        {"addonVersion": "newest-for-1.34"},
+        {"addonVersion": "v1.19.0-eksbuild.1"},
+        "ask jobs: gets another version",
+    ),
+    (
         "gcp:filestore/instance:Instance",
         {"deletionProtectionRules": [{"a": 1}]},
         {"deletionProtectionRules": []},
