@@ -5,14 +5,23 @@ from __future__ import annotations
 import ast
 import re
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from railhead.review.jobs import ASIDE, FUNCTIONS, of_job, training
+from railhead.review.jobs import ASIDE, FUNCTIONS, of_job, savers, training
 from railhead.review.judged import quoted
 from railhead.review.model import Finding, Level, Loss
-from railhead.review.reading import called, computed, mapping, name_of, nodes, snake, tree
+from railhead.review.reading import (
+    assigned,
+    called,
+    computed,
+    mapping,
+    name_of,
+    nodes,
+    snake,
+    written,
+)
 from railhead.review.sources import Sources
 
 # A number and its unit: seconds for times, as written for others, such as Composer's ``500ba``.
@@ -34,7 +43,12 @@ _OTHER = re.compile(
     r"|kept|last|limit|load|max|min|next|older|resume|retry|retries|size|start|timeouts?|total|ttl"
     r"|wait|warmup|warn|write)(?:_|$)"
 )
-_CALLS = frozenset({"save", "save_checkpoint", "save_state", "save_model", "save_pretrained"})
+# Settings that say whether anything is saved at all, and values that say no.
+_SWITCH = re.compile(r"(?:^|_)(?:enable_checkpoint(?:s|ing)?|save_strategy|save_checkpoints?)$")
+_OFF = frozenset({"0", "false", "no", "none", "off"})
+_ON = "on"
+# Settings of how long collectives wait for each other.
+_WAIT = re.compile(r"(?:^|_)(?:ddp|dist|distributed|nccl|process_group)_(?:\w+_)?timeout(?:_|$)")
 _SHELL = (".sh", ".mk", ".env", ".sbatch")
 
 
@@ -43,14 +57,21 @@ def intervals(source: Sources) -> Iterator[Finding]:
     for name in source.changed:
         if name.startswith(ASIDE) or PurePath(name).name.startswith("Pulumi."):
             continue
-        was, now = (_settings(name, source.text(name, head=head)) for head in (False, True))
-        yield from _rarer(source, was, now)
+        texts = [source.text(name, head=head) for head in (False, True)]
+        for of, says in ((_is_interval, _RARER), (_WAIT.search, _LATER)):
+            was, now = (_settings(name, text, of) for text in texts)
+            if texts[0]:
+                # A switch that is not there yet is on.
+                new = {key: _on(amounts) for key, amounts in now.items() if key not in was}
+                was |= {key: amounts for key, amounts in new.items() if amounts}
+            yield from _rarer(source, was, now, says)
     yield from _loops(source)
     yield from _held_back(source)
     yield from _patience(source)
 
 
 _RARER = "saves less often ({old} -> {new}): a run that starts again has lost more steps"
+_NEVER = "is switched off: a run that starts again begins at its first step"
 _LATER = "notices a rank that hangs later ({old} -> {new}): its gang's GPUs stand idle until then"
 
 
@@ -66,11 +87,12 @@ def _rarer(
         pairs = zip(before, after, strict=True) if len(before) == len(after) else ()
         if grown := next((pair for pair in pairs if _grew(*pair)), None):
             old, new = (f"{amount:g}{unit}" for amount, unit in grown)
-            text = says.format(old=old, new=new)
+            text = _NEVER if grown[0][1] == _ON else says.format(old=old, new=new)
             name, _, word = subject.partition(": ")
             word = word.rpartition("% ")[2] or word
             at = name if name in source.changed else source.changed[0]
-            yield of_job("save-interval", source, subject, at, word, ("ask", "data", text))
+            loss: Loss = "jobs" if says is _LATER else "data"
+            yield of_job("save-interval", source, subject, at, word, ("ask", loss, text))
 
 
 def _grew(was: _Amount, now: _Amount) -> bool:
@@ -78,15 +100,35 @@ def _grew(was: _Amount, now: _Amount) -> bool:
     return was[1] == now[1] and (0 < was[0] < now[0] or now[0] <= 0 < was[0])
 
 
-def _settings(name: str, text: str | None) -> dict[str, list[_Amount]]:
-    """Return the amounts of each name of a file that says how often something is saved."""
+def _is_interval(plain: str) -> bool:
+    """Return whether a setting says how often something is saved, or whether it is."""
+    return bool(_SWITCH.search(plain) or (_INTERVAL.search(plain) and not _OTHER.search(plain)))
+
+
+def _settings(name: str, text: str | None, of: Callable[[str], object]) -> dict[str, list[_Amount]]:
+    """Return the amounts of a file's settings whose names are ``of`` a kind."""
     results: dict[str, list[_Amount]] = {}
     for key, value in _named(name, text or ""):
         plain = snake(key).strip("_")
-        says = _INTERVAL.search(plain) and not _OTHER.search(plain)
-        if says and (amount := _amount(value)) is not None:
+        if of(plain) and (amount := _state(plain, value)) is not None:
             results.setdefault(f"{name}: {key.lstrip('-')}", []).append(amount)
     return results
+
+
+def _state(plain: str, value: Any) -> _Amount | None:
+    """Return the amount of a setting; of a switch 1 or 0."""
+    if not _SWITCH.search(plain):
+        return _amount(value)
+    if isinstance(value, ast.expr):
+        if not isinstance(value, ast.Constant):
+            return None
+        value = value.value
+    return (0.0 if str(value).lower() in _OFF else 1.0), _ON
+
+
+def _on(amounts: Sequence[_Amount]) -> list[_Amount]:
+    """Return switches as they are by default; nothing for other settings."""
+    return [(1.0, unit) for _, unit in amounts if unit == _ON]
 
 
 def _named(name: str, text: str) -> Iterator[tuple[str, Any]]:
@@ -168,11 +210,19 @@ def _of_call(node: ast.Call) -> Iterator[tuple[str, Any]]:
         yield from ((first.value, value) for value in rest)
 
 
-def _amount(value: Any) -> _Amount | None:
-    """Return the number of a value, of a text or of code; None if it has none."""
+def _amount(value: Any, names: Mapping[str, ast.expr] | None = None) -> _Amount | None:
+    """Return the number of a value, of a text or of code; None if it has none.
+
+    Code may say it by one of the ``names`` that have one value each.
+    """
+    names = names or {}
+    if isinstance(value, ast.expr):
+        value = names.get(name_of(value), value)
     if isinstance(value, ast.Call):
-        if name_of(value.func) == "timedelta" and value.keywords:
-            parts = [(computed(k.value), _TIMES.get(str(k.arg))) for k in value.keywords]
+        if name_of(value.func) == "timedelta":
+            given = [*zip(("days", "seconds"), value.args, strict=False)]
+            given += [(str(k.arg), k.value) for k in value.keywords]
+            parts = [(computed(names.get(name_of(v), v)), _TIMES.get(k)) for k, v in given]
             if any(None in part for part in parts):
                 return None
             return sum((number or 0) * (unit or 0) for number, unit in parts), "s"
@@ -196,20 +246,42 @@ def _amount(value: Any) -> _Amount | None:
 
 
 # What starts the processes of a job as one group.
-_GROUPS = frozenset({"init_process_group", "init_distributed", "InitProcessGroupKwargs"})
+_GROUPS = re.compile(
+    r"^(?:init_process_group|init_distributed|InitProcessGroupKwargs|Accelerator|\w*Strategy)$"
+)
+
+
+# What NCCL's groups have by default, in seconds (c10d/ProcessGroupNCCL.hpp of 2.2 and later).
+_PATIENCE = 600.0
 
 
 def _patience(source: Sources) -> Iterator[Finding]:
-    """Yield each time limit of collectives that grew."""
-    was: dict[str, list[_Amount]] = {}
-    now: dict[str, list[_Amount]] = {}
-    for name in training(source):
-        for side, head in ((was, False), (now, True)):
-            for node in nodes(source.text(name, head=head)):
-                if isinstance(node, ast.Call) and (call := called(node)) in _GROUPS:
-                    given = [_amount(k.value) for k in node.keywords if k.arg == "timeout"]
-                    side[f"{name}: {call}.timeout"] = [a for a in given if a is not None]
-    yield from _rarer(source, was, now, _LATER)
+    """Yield the longest time limit of collectives, where it grew."""
+    code = training(source)
+    was, now = ([row for n in code for row in _limits(source, n, head=h)] for h in (False, True))
+    given = [seconds for seconds, _ in was if seconds]
+    seconds, subject = max(now, default=(0.0, ""))
+    known = max(given, default=_PATIENCE)
+    if was and seconds > known:
+        old = f"{known:g}s" if given else f"{known:g}s by default"
+        text = _LATER.format(old=old, new=f"{seconds:g}s")
+        name = subject.partition(": ")[0]
+        at = name if name in source.changed else source.changed[0]
+        yield of_job("save-interval", source, subject, at, "timeout", ("ask", "jobs", text))
+
+
+def _limits(source: Sources, name: str, *, head: bool) -> Iterator[tuple[float, str]]:
+    """Yield (seconds, subject) of each call that starts groups; 0 where it says no limit."""
+    text = source.text(name, head=head)
+    names = {key: values[0] for key, values in assigned(text).items() if len(values) == 1}
+    for node in nodes(text):
+        if isinstance(node, ast.Call) and _GROUPS.search(call := called(node)):
+            given = [_amount(k.value, names) for k in node.keywords if k.arg == "timeout"]
+            seconds = [amount for amount, unit in filter(None, given) if unit == "s"]
+            yield next(iter(seconds), 0.0), f"{name}: {call}.timeout"
+
+
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
 def _loops(source: Sources) -> Iterator[Finding]:
@@ -223,7 +295,7 @@ def _loops(source: Sources) -> Iterator[Finding]:
 def _guarded(texts: Mapping[str, str]) -> dict[str, list[_Amount]]:
     """Return "file: save() % name" -> numbers, of saves that a remainder holds back."""
     results: dict[str, list[_Amount]] = {}
-    saving = _savers(texts.values())
+    saving = savers(texts.values())
     known: dict[str, set[_Amount]] = {}
     for text in texts.values():
         for name, value in _of_program(text):
@@ -247,90 +319,103 @@ def _guarded(texts: Mapping[str, str]) -> dict[str, list[_Amount]]:
     return results
 
 
-# Which of a job's processes it is, which says nothing of how often.
+# Which of a job's processes it is, and whether its numbers are any: nothing of how often.
 _RANK = re.compile(
-    r"(?:^|_)(?:rank|is_main|main_process|process_(?:zero|index|id)|master|primary|leader)(?:_|$)"
+    r"(?:^|_)(?:rank|is_main|main_process|process_(?:zero|index|id)|master|primary|leader"
+    r"|isnan|isinf|isfinite)(?:_|$)"
 )
-# Tests that a save stands under, and whether it is in a loop.
-_Where = tuple[frozenset[str], bool]
+_FIRST = re.compile(r"([\w.]+)(?: (?:>|!=) 0| >= 1)")  # Not before the first step.
+# Tests that a save stands under, and how many loops it is in.
+_Where = tuple[frozenset[str], int]
 
 
 def _held_back(source: Sources) -> Iterator[Finding]:
     """Yield each save that a condition newly holds back, or that its loop no longer does."""
     code = training(source)
     texts = [{name: source.text(name, head=head) or "" for name in code} for head in (False, True)]
-    saving = _savers(texts[0].values()) | _savers(texts[1].values())
+    saving = savers([*texts[0].values(), *texts[1].values()])
     before, after = ({n: _saves(text, saving) for n, text in of.items()} for of in texts)
     known = {test for rows in before.values() for _, (tests, _) in rows for test in tests}
-    loops = any(looped for rows in after.values() for _, (_, looped) in rows)
+    shallow = _depth(after) < _depth(before) and _loop_count(texts[1]) >= _loop_count(texts[0])
     for name in code:
-        left = [row for row in before[name] if row not in after[name]]
-        for call, (tests, looped) in after[name]:
+        stay, were_here = set(after[name]), set(before[name])
+        left = [row for row in before[name] if row not in stay]
+        for call, (tests, depth) in after[name]:
             were = [where for other, where in left if other == call and where[0] <= tests]
-            if not were or (call, (tests, looped)) in before[name]:
+            if not were or (call, (tests, depth)) in were_here:
                 continue
-            added, once = tests - were[0][0], were[0][1] and not loops
+            added, once = tests - were[0][0], shallow and depth < were[0][1]
             if not (added or once) or added & known:
                 continue
-            when = f"only where {quoted(' and '.join(sorted(added)), 80)}" if added else "once"
+            when = "once for each round of an outer loop" if depth else "once"
+            if added:
+                when = f"only where {quoted(' and '.join(sorted(added)), 80)}"
             text = f"saves {when}: a run that starts again has lost all steps since the last time"
             at = name if name in source.changed else source.changed[0]
             row: tuple[Level, Loss, str] = ("ask", "data", text)
             yield of_job("save-interval", source, f"{name}: {call}()", at, call, row)
 
 
+def _depth(saves: Mapping[str, Sequence[tuple[str, _Where]]]) -> int:
+    """Return how many loops are around a save, with those around calls of what saves."""
+    deepest: dict[str, int] = {}
+    for call, (_, depth) in (row for rows in saves.values() for row in rows):
+        deepest[call] = max(depth, deepest.get(call, 0))
+    return sum(deepest.values())
+
+
+def _loop_count(texts: Mapping[str, str]) -> int:
+    every = (node for text in texts.values() for node in nodes(text))
+    return sum(isinstance(node, _LOOPS) for node in every)
+
+
 def _saves(text: str, saving: Collection[str]) -> list[tuple[str, _Where]]:
     """Return the calls that save, and where in the program they are."""
     results: list[tuple[str, _Where]] = []
-    module = tree(text)
-    todo: list[tuple[ast.AST, frozenset[str], bool]] = []
-    todo += [(module, frozenset(), False)] if module else []
+    module = next(nodes(text), None)
+    todo: list[tuple[ast.AST, frozenset[str], int]] = []
+    todo += [(module, frozenset(), 0)] if module else []
     while todo:
-        node, tests, looped = todo.pop()
+        node, tests, depth = todo.pop()
         if isinstance(node, ast.Call) and (name := called(node)) in saving:
-            results.append((name, (tests, looped)))
+            results.append((name, (_without_first(tests), depth)))
         if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
-            tests, looped = frozenset(), False
-        looped = looped or isinstance(node, ast.For | ast.AsyncFor | ast.While)
+            tests, depth = frozenset(), 0
+        if isinstance(node, _LOOPS):
+            # What holds back a whole loop says nothing of how often it saves.
+            tests, depth = tests if depth else frozenset(), depth + 1
         for field, value in ast.iter_fields(node):
             under = tests
-            if isinstance(node, ast.If) and field != "test":
+            if isinstance(node, ast.If | ast.IfExp) and field != "test":
                 under |= _tests(node.test, holds=field == "body")
             for part in value if isinstance(value, list) else [value]:
                 if isinstance(part, ast.AST):
-                    todo.append((part, under, looped))
-                if isinstance(part, ast.If) and _leaves(part):
+                    todo.append((part, under, depth))
+                if isinstance(part, ast.If) and _passes(part, depth):
                     under |= _tests(part.test, holds=False)
     return results
 
 
-def _leaves(node: ast.If) -> bool:
-    return isinstance(node.body[-1], ast.Continue | ast.Return | ast.Break)
+def _passes(node: ast.If, depth: int) -> bool:
+    """Return whether a branch passes by what follows; one that ends a loop ends the run."""
+    return isinstance(node.body[-1], ast.Continue if depth else ast.Return)
 
 
 def _tests(test: ast.expr, *, holds: bool) -> frozenset[str]:
-    """Return a test as text; nothing of one that asks which process this is."""
-    if any(_RANK.search(snake(name_of(node))) for node in ast.walk(test)):
-        return frozenset()
-    try:
-        text = ast.unparse(test)
-    except RecursionError:
-        return frozenset()
-    return frozenset((text if holds else f"not ({text})",))
-
-
-def _savers(texts: Collection[str]) -> set[str]:
-    """Return the names of functions that save, themselves or by others."""
-    functions = [
-        (node.name, {called(part) for part in ast.walk(node) if isinstance(part, ast.Call)})
+    """Return the parts of a test that all hold, as text; none that asks which process this is."""
+    both = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And if holds else ast.Or)
+    texts = map(written, test.values if isinstance(test, ast.BoolOp) and both else [test])
+    return frozenset(
+        text if holds else f"not ({text})"
         for text in texts
-        for node in nodes(text)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
-    results = set(_CALLS)
-    while more := {name for name, calls in functions if calls & results} - results:
-        results |= more
-    return results
+        if text and not _RANK.search(snake(text))
+    )
+
+
+def _without_first(tests: frozenset[str]) -> frozenset[str]:
+    """Return tests without those that only pass by the first step, as in ``n and n % 5 == 0``."""
+    parts = {test for test in tests if any(other.startswith(f"{test} %") for other in tests)}
+    return frozenset(test for test in tests - parts if not _FIRST.fullmatch(test))
 
 
 def _branches(text: str) -> Iterator[tuple[ast.expr, Sequence[ast.stmt]]]:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from railhead.base.tags import moves
 from railhead.catalog.switches import SWITCHES
 from railhead.review.judged import few
 from railhead.review.model import Finding, Level, Loss, Place
-from railhead.review.reading import called, mapping, name_of, nodes, reached
+from railhead.review.reading import called, mapping, name_of, nodes, reached, written
 from railhead.review.rows import less, lost, parts, short
 from railhead.review.settings import Setting
 from railhead.review.sources import Sources
@@ -25,8 +28,19 @@ _TRAINS = frozenset(
 )
 #: Nodes of a function.
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_SAVES = ("save", "save_checkpoint", "save_state", "report")
-_MARKS = ("touch", "rename", "replace", "symlink", "symlink_to", "write_text")
+#: Calls by which programs save.
+SAVES = (
+    *("save", "save_checkpoint", "save_state", "save_model", "save_pretrained", "save_file"),
+    "async_save",
+)
+_SAVES = (*SAVES, "report", "ModelCheckpoint")
+# What moves a checkpoint to its place, and what writes, under such a name, that one is whole.
+_MOVES = ("rename", "replace", "symlink", "symlink_to", "move")
+_WRITES = ("touch", "write_text", "write_bytes", "open")
+_WHOLE = re.compile(r"latest|newest|last|done|complete|whole|success|ready|finish|mark", re.I)
+_WRITTEN = re.compile(r"['\"][wax]b?\+?['\"]")
+# Modules that read and write settings, with the same names of functions.
+_FORMATS = frozenset({"json", "toml", "tomllib", "yaml"})
 # Methods and functions of frameworks' checkpoints, and what is lost without them.
 _CALLS: tuple[tuple[tuple[str, ...], str], ...] = (
     (
@@ -90,6 +104,8 @@ def jobs(source: Sources) -> Iterator[Finding]:
         if not name.endswith((".yaml", ".yml")) or name.startswith(ASIDE):
             continue
         was, now = (mapping(source.text(name, head=head)) for head in (False, True))
+        if now and _is_job(now) and now["nodes"] != (was or {}).get("nodes"):
+            yield from _too_many(source, name, now["nodes"])
         if not was or not now or not (_is_job(was) and _is_job(now)):
             continue
         for key in sorted({*map(str, was), *map(str, now)}):
@@ -101,6 +117,27 @@ def jobs(source: Sources) -> Iterator[Finding]:
 
 def _is_job(content: Mapping[Any, Any]) -> bool:
     return {"name", "nodes", "command"} <= content.keys() and "kind" not in content
+
+
+def _too_many(source: Sources, name: str, nodes_: Any) -> Iterator[Finding]:
+    """Yield a job that asks for more nodes than any pool of the stacks beside it has."""
+    known = [size for file in source.stacks for size in _sizes(source.text(file, head=True))]
+    most = max(known, default=0)
+    if most and isinstance(nodes_, int) and nodes_ > most:
+        text = f"asks for {nodes_} nodes, and no pool of a stack here has more than {most}: it "
+        row: tuple[Level, Loss, str] = ("ask", "quota", f"{text}waits for ever")
+        yield of_job("job-file", source, f"{name}: nodes", name, "nodes", row)
+
+
+@lru_cache(maxsize=64)
+def _sizes(stack: str | None) -> tuple[int, ...]:
+    """Return how many nodes each pool of a stack's file has."""
+    config = (mapping(stack) or {}).get("config")
+    cluster = config.get("railhead:cluster") if isinstance(config, Mapping) else None
+    pools = cluster.get("pools") if isinstance(cluster, Mapping) else None
+    rows = pools if isinstance(pools, list) else []
+    sizes = [pool.get("nodes") for pool in rows if isinstance(pool, Mapping)]
+    return tuple(size for size in sizes if isinstance(size, int))
 
 
 def _losses(path: str, was: Any, now: Any) -> Iterator[tuple[Level, Loss, str]]:
@@ -137,6 +174,9 @@ def programs(source: Sources) -> Iterator[Finding]:
             continue
         gone = old[name] - new[name]
         for names, what in _CALLS:
+            # One may take another's place, as one that saves beside the training does.
+            if sum(after[n] for n in names) >= sum(before[n] for n in names):
+                continue
             if less_often := [n for n in names if gone[n] and after[n] < before[n]]:
                 row: tuple[Level, Loss, str] = ("ask", "data", what)
                 subject = f"{name}: {few(less_often, 3)}()"
@@ -146,8 +186,10 @@ def programs(source: Sources) -> Iterator[Finding]:
 
 def marks(source: Sources) -> Iterator[Finding]:
     """Yield programs that mark a checkpoint as whole, or as the newest, before they save it."""
-    for name in training(source):
-        was, now = (_orders(source.text(name, head=head)) for head in (False, True))
+    code = training(source)
+    saving = savers(source.text(name, head=head) for name in code for head in (False, True))
+    for name in code:
+        was, now = (_orders(source.text(name, head=head), saving) for head in (False, True))
         for (scope, mark), after in was.items():
             if after and not now.get((scope, mark), True):
                 what = "comes before the save that it marks: a run that is killed between the two "
@@ -157,31 +199,62 @@ def marks(source: Sources) -> Iterator[Finding]:
                 yield of_job("job-program", source, f"{name}: {mark}()", at, mark, row)
 
 
-def _orders(text: str | None) -> dict[tuple[str, str], bool]:
+def _orders(text: str | None, saving: Collection[str]) -> dict[tuple[str, str], bool]:
     """Return (function, what marks) -> whether it comes after the function's first save."""
     results: dict[tuple[str, str], bool] = {}
     for function in nodes(text):
         if isinstance(function, FUNCTIONS):
             calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
-            saves = [node.lineno for node in calls if called(node) in _SAVES]
+            saves = [node.lineno for node in calls if called(node) in saving]
             for node in calls if saves else ():
-                if (mark := called(node)) in _MARKS and not _is_of_text(node):
-                    key = (function.name, mark)
+                if _is_mark(node):
+                    key = (function.name, called(node))
                     results[key] = results.get(key, False) or node.lineno > min(saves)
     return results
 
 
+def _is_mark(call: ast.Call) -> bool:
+    """Return whether a call says of a checkpoint that it is whole, or the newest."""
+    name = called(call)
+    if name in _MOVES:
+        return not _is_aside(call)
+    text = written(call) if name in _WRITES else ""
+    return bool(_WHOLE.search(text)) and (name != "open" or bool(_WRITTEN.search(text)))
+
+
+def savers(texts: Iterable[str | None]) -> set[str]:
+    """Return the names of functions that save, themselves or by others."""
+    functions = [
+        (node.name, {called(part) for part in ast.walk(node) if isinstance(part, ast.Call)})
+        for text in texts
+        for node in nodes(text)
+        if isinstance(node, FUNCTIONS)
+    ]
+    results = set(SAVES)
+    while more := {name for name, calls in functions if calls & results} - results:
+        results |= more
+    return results
+
+
 def training(source: Sources) -> list[str]:
-    """Return the changed programs, then those beside them; none where none of the base's trains."""
+    """Return the changed programs, then those that go with them; none where none trained before."""
     changed = [n for n in source.changed if n.endswith(".py") and not n.startswith(ASIDE)]
     code = list(dict.fromkeys([*changed, *(b for name in changed for b in _beside(source, name))]))
     return code if any(_trains(source.text(name, head=False)) for name in code) else []
 
 
 def _beside(source: Sources, name: str) -> Iterator[str]:
-    """Yield the programs in a file's folder, by their paths."""
+    """Yield the programs of a file's folder that it imports, or that import it."""
+    own = _imports(Path(name).stem)
+    text = "\n".join(source.text(name, head=head) or "" for head in (False, True))
     for path in sorted((source.root / name).parent.glob("*.py")):
-        yield str(path.relative_to(source.root))
+        other = str(path.relative_to(source.root))
+        if _imports(path.stem).search(text) or own.search(source.text(other, head=True) or ""):
+            yield other
+
+
+def _imports(module: str) -> re.Pattern[str]:
+    return re.compile(rf"(?:import|from)\b[^\n]*(?:\([^)]*)?\b{re.escape(module)}\b")
 
 
 def said(texts: Iterable[str | None]) -> set[str]:
@@ -237,23 +310,28 @@ def _counted(every: Iterable[ast.AST]) -> Counter[str]:
     for node in every:
         if not isinstance(node, ast.Call):
             continue
-        if not _is_of_text(node):
+        if not _is_aside(node):
             results[called(node)] += 1
     return results
 
 
-def _is_of_text(call: ast.Call) -> bool:
-    """Return whether a call is a text's ``replace``: it takes what to replace, and by what."""
-    of = getattr(getattr(call.func, "value", None), "id", "")
-    return called(call) == "replace" and len(call.args) > 1 and of != "os"
+def _is_aside(call: ast.Call) -> bool:
+    """Return whether a call is of a text, a record, a table or settings, and not of a file."""
+    of = name_of(getattr(call.func, "value", call))
+    name = called(call)
+    if name in ("rename", "replace"):
+        fields = {k.arg for k in call.keywords} - {"src", "dst", "target"}
+        return bool(fields) or (name == "replace" and len(call.args) > 1 and of != "os")
+    return of in _FORMATS
 
 
 def _trains(text: str | None) -> bool:
     """Return whether a program imports a package that trains."""
-    return not _TRAINS.isdisjoint(_imported(text))
+    return not _TRAINS.isdisjoint(imported(text))
 
 
-def _imported(text: str | None) -> Iterator[str]:
+def imported(text: str | None) -> Iterator[str]:
+    """Yield the packages that a program imports."""
     for node in nodes(text):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)

@@ -13,11 +13,10 @@ from railhead.review.judged import Judged
 from railhead.review.model import Finding, Level, Loss, Place
 from railhead.review.reading import mapping
 from railhead.review.rows import less, lost, parts, several, short, told
-from railhead.review.sources import Sources, git
+from railhead.review.sources import Sources
 
 _ROWS = ("railhead/machines/rows/", "stacks/machines.yaml")
 _TRUTH = "railhead/twin/truth"
-_ELSEWHERE = ("tests/", "docs/", "examples/")  # Stacks there are nobody's.
 # Fields that are figures, by another name, or that nothing is computed from.
 _ASIDE = ("nics", "sources", "readings")
 
@@ -84,14 +83,8 @@ def machines(source: Sources) -> Iterator[Finding]:
 
 def _stacks_with(source: Sources, machine: str) -> list[str]:
     """Return the files of stacks that name a machine."""
-    words = ("--cached", "--others", "--exclude-standard", "--", ":(glob)**/Pulumi.*.yaml")
-    names = git(source.root, "ls-files", "-z", *words).decode(errors="replace").split("\0")
     named = re.compile(rf"(?<![\w.-]){re.escape(machine)}(?![\w.-])")
-    return [
-        name
-        for name in sorted(filter(None, names))
-        if not name.startswith(_ELSEWHERE) and named.search(source.text(name, head=True) or "")
-    ]
+    return [n for n in source.stacks if named.search(source.text(n, head=True) or "")]
 
 
 def _rows(text: str | None) -> dict[str, Mapping[str, Any]] | None:

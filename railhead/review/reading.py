@@ -74,6 +74,25 @@ def name_of(node: ast.AST) -> str:
     return str(getattr(node, "attr", getattr(node, "id", "")))
 
 
+def written(node: ast.AST) -> str:
+    """Return code as one line of text; empty where it is too deep."""
+    try:
+        return ast.unparse(node)
+    except RecursionError:
+        return ""
+
+
+def assigned(text: str | None) -> dict[str, list[ast.expr]]:
+    """Return the values that a program gives each of its names."""
+    results: dict[str, list[ast.expr]] = {}
+    for node in nodes(text):
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                if name := name_of(target):
+                    results.setdefault(name, []).append(node.value)
+    return results
+
+
 def called(call: ast.Call) -> str:
     """Return the last name of what is called, also by its text; empty where it has none."""
     inner = call.func if isinstance(call.func, ast.Call) else call

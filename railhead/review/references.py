@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
-from railhead.review.jobs import ASIDE, of_job
+from railhead.review.jobs import ASIDE, imported, of_job
 from railhead.review.model import Finding, Level, Loss
-from railhead.review.reading import called, name_of, nodes, snake
+from railhead.review.reading import assigned, called, name_of, nodes, snake
 from railhead.review.sources import Sources
 
 _REFERENCES = frozenset({"StackReference", "from_stack"})
@@ -18,6 +20,7 @@ _WHERE = re.compile(
     r"(?:^|_)(stack|kubeconfig|context|cluster|identity|account|project|region|zone|bucket"
     r"|environment|env)(?:_|$)"
 )
+_NONE: Mapping[str, list[ast.expr]] = MappingProxyType({})
 _WHO = "who runs it from another stack, such as one for tests"
 
 
@@ -27,16 +30,12 @@ def references(source: Sources) -> Iterator[Finding]:
         if not name.endswith(".py") or name.startswith(ASIDE):
             continue
         was, now = (source.text(name, head=head) or "" for head in (False, True))
-        if not any(_uses_pulumi(node) for node in nodes(was)):
+        if not any(package.startswith("pulumi") for package in imported(was)):
             continue
-        for word, what in (*_defaults(was, now), *_others(was, now)):
+        for word, what in dict.fromkeys((*_defaults(was, now), *_others(was, now))):
             row: tuple[Level, Loss, str] = ("ask", "access", what)
             finding = of_job("reference", source, f"{name}: {word}", name, word, row)
             yield finding.model_copy(update={"who": _WHO})
-
-
-def _uses_pulumi(node: ast.AST) -> bool:
-    return isinstance(node, ast.Import) and any(a.name == "pulumi" for a in node.names)
 
 
 def _defaults(was: str, now: str) -> Iterator[tuple[str, str]]:
@@ -58,49 +57,55 @@ def _required(text: str) -> Iterator[str]:
 
 
 def _given(text: str) -> Iterator[tuple[str, str]]:
-    """Yield settings with the text that a program takes in their place: of an `or`, of a call."""
+    """Yield settings with the text that a program takes in their place.
+
+    The text is beside the reading in an `or` or an `if`, a default of the call, or another value of
+    the name that the reading is given to.
+    """
+    known = assigned(text)
+    choices = [(values, values) for values in known.values() if len(values) > 1]
     for node in nodes(text):
         if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
-            read = [part for part in node.values if isinstance(part, ast.Call) and part.args]
-            for key in _texts([part.args[0] for part in read]):
-                yield from ((key, value) for value in _texts(node.values))
+            choices.append((node.values, node.values))
+        elif isinstance(node, ast.IfExp):
+            choices.append(([node.test, node.body, node.orelse], [node.body, node.orelse]))
         elif isinstance(node, ast.Call) and called(node) in ("get", "getenv"):
             default = [k.value for k in node.keywords if k.arg == "default"] or node.args[1:2]
-            for key in _texts(node.args[:1]):
-                yield from ((key, value) for value in _texts(default))
+            choices.append(([node], default))
+    for among, values in choices:
+        read = [part for part in among if isinstance(part, ast.Call) and part.args]
+        for key in _texts([part.args[0] for part in read]):
+            yield from ((key, value) for value in _texts(values, known))
 
 
-def _texts(parts: list[ast.expr]) -> list[str]:
-    """Return the texts among expressions, without empty ones."""
-    values = [part.value for part in parts if isinstance(part, ast.Constant)]
+def _texts(parts: Sequence[ast.expr], known: Mapping[str, list[ast.expr]] = _NONE) -> list[str]:
+    """Return the texts among expressions, without empty ones, also by names of one value."""
+    named = [known.get(name_of(part), [part]) for part in parts]
+    both = zip(parts, named, strict=True)
+    only = [values[0] if len(values) == 1 else part for part, values in both]
+    values = [part.value for part in only if isinstance(part, ast.Constant)]
     return [value for value in values if isinstance(value, str) and value]
 
 
 def _others(was: str, now: str) -> Iterator[tuple[str, str]]:
     """Yield (stack, what happens) of each that a program names in another one's place."""
-    before, after = _stacks(was), _stacks(now)
-    for old, new in zip(before, after, strict=True) if len(before) == len(after) else ():
-        if new and old != new:
+    before, after = Counter(_stacks(was)), Counter(_stacks(now))
+    gone, came = list((before - after).elements()), list((after - before).elements())
+    for old, new in zip(gone, came, strict=True) if len(gone) == len(came) else ():
+        if new:
             instead = f"not {old}" if old else "whichever stack it is a part of"
             yield new, f"reads the stack {new}, {instead}: what it makes goes by that one"
 
 
 def _stacks(text: str) -> list[str]:
     """Return the stacks that a program reads, in its order; empty where it puts a name together."""
-    assigned: dict[str, list[ast.expr]] = {}
-    calls: list[ast.Call] = []
-    for node in nodes(text):
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
-                assigned.setdefault(name_of(target), []).append(node.value)
-        elif isinstance(node, ast.Call) and called(node) in _REFERENCES:
-            calls.append(node)
+    every = (node for node in nodes(text) if isinstance(node, ast.Call))
+    calls = [node for node in every if called(node) in _REFERENCES]
+    known = assigned(text)
     results = []
     for call in sorted(calls, key=lambda node: (node.lineno, node.col_offset)):
         given = {k.arg: k.value for k in call.keywords}
         named = next((given[key] for key in _NAMED if key in given), None)
         first = named or next(iter(call.args), None)
-        values = assigned.get(name_of(first), []) if isinstance(first, ast.Name) else []
-        text_ = _texts(values if len(values) == 1 else [first] if first else [])
-        results.append(next(iter(text_), ""))
+        results.append(next(iter(_texts([first] if first else [], known)), ""))
     return results

@@ -20,6 +20,8 @@ _LINES = 4000
 _BYTES = 4_000_000  # What is larger was made by a tool, and is not read.
 _RANGES = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", re.M)
 
+_ELSEWHERE = ("tests/", "docs/", "examples/")  # Stacks there are nobody's.
+
 
 def git(folder: Path, *words: str) -> bytes:
     """Run git in a folder and return its output.
@@ -75,6 +77,13 @@ class Sources:
         new = git(self.root, "ls-files", "-z", "--others", "--exclude-standard")
         names = {name for name in (listed + new).decode(errors="replace").split("\0") if name}
         return tuple(sorted(names))
+
+    @cached_property
+    def stacks(self) -> tuple[str, ...]:
+        """Files of the head's stacks, those that git does not know yet included."""
+        words = ("--cached", "--others", "--exclude-standard", "--", ":(glob)**/Pulumi.*.yaml")
+        names = git(self.root, "ls-files", "-z", *words).decode(errors="replace").split("\0")
+        return tuple(n for n in sorted(filter(None, names)) if not n.startswith(_ELSEWHERE))
 
     def text(self, name: str, *, head: bool) -> str | None:
         """Return a file's text on one side; None if it is not there, or too large to read."""

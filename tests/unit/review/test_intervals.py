@@ -45,6 +45,11 @@ RUN = "python train.py --lr 1e-4 \\\n    --save-interval 500\n"
         ("train.py", "a = []\nsave_every = 600\n", "600", "300", ""),
         ("train.py", "last_save_steps = 5\n", "5", "50", ""),
         ("tests/train.py", "save_every = 600\n", "600", "900", ""),
+        ("train.py", "Trainer(save_strategy='steps')\n", "steps", "no", "save_strategy: is swit"),
+        ("train.py", "Trainer(a=1)\n", "a=1", "enable_checkpointing=False", "is switched off"),
+        ("train.py", "Trainer(save_strategy='steps')\n", "steps", "epoch", ""),
+        ("conf/a.yaml", "ddp_timeout: 1800\n", "1800", "180000", "notices a rank that hangs later"),
+        ("conf/a.yaml", "request_timeout: 1800\n", "1800", "180000", ""),
     ],
 )
 def test_save_interval_that_grows_is_asked_about(
@@ -120,7 +125,12 @@ _SAVE = '        torch.save(model.state_dict(), f"{epoch}.pt")\n'
             "only where `epoch == 9`",
         ),
         (f"{_SAVE}        print(epoch)\n", f"        print(epoch)\n{_SAVE[4:]}", "saves once"),
+        (_SAVE, f"{_SAVE[:-1]} if epoch == 9 else None\n", "only where `epoch == 9`"),
         (_SAVE, f"        if rank == 0:\n    {_SAVE}", ""),
+        (_SAVE, f"        if os.environ['LOCAL_RANK'] == '0':\n    {_SAVE}", ""),
+        (_SAVE, f"        if torch.isnan(loss):\n            continue\n{_SAVE}", ""),
+        (_SAVE, f"        if stop:\n            break\n{_SAVE}", ""),
+        ("    for epoch", "    if dry:\n        return\n    for epoch", ""),
         (_SAVE, f"{_SAVE}        if epoch == 9:\n    {_SAVE}", ""),
         (_SAVE, f"        with still(model):\n    {_SAVE}", ""),
         ("        print(epoch)\n", "        if epoch == 9:\n            return\n", ""),
@@ -134,6 +144,36 @@ def test_save_that_a_condition_holds_back_is_told(
     assert [told in row for row in rows] == [True] * bool(told), rows
 
 
+@pytest.mark.parametrize(
+    ("now", "told"),
+    [
+        ("epoch % 5 == 0 and loss < best", "only where `loss < best`"),
+        ("rank == 0 and epoch % 5 == 0", ""),
+        ("epoch and epoch % 5 == 0", ""),
+        ("epoch % 5 == 0 and epoch > 0", ""),
+        ("epoch % 5 == 0 or epoch == last", ""),
+        ("due(epoch)", ""),
+    ],
+)
+def test_condition_that_another_one_joins_is_told(repository: Path, now: str, told: str) -> None:
+    was = EACH.replace(_SAVE, f"        if epoch % 5 == 0:\n    {_SAVE}")
+    source = write(laid(repository), "train.py", was, was.replace("epoch % 5 == 0", now))
+    rows = [row.what for row in intervals(source)]
+    assert [told in row for row in rows] == [True] * bool(told), rows
+
+
+def test_save_that_leaves_the_inner_loop_is_told(repository: Path) -> None:
+    was = "import torch\n\nfor epoch in epochs:\n    for batch in data:\n        step(batch)\n"
+    source = write(
+        laid(repository), "train.py", f"{was}        torch.save(1)\n", f"{was}    torch.save(1)\n"
+    )
+    (row,) = intervals(source)
+    assert row.what.startswith("saves once for each round of an outer loop")
+    parts = "import torch\n\nfor epoch in epochs:\n    {}torch.save(1)\n"
+    was, now = parts.format("for part in model:\n        "), parts.format("")
+    assert list(intervals(write(source, "train.py", was, now))) == []
+
+
 def test_save_in_a_function_of_its_own_is_as_often(repository: Path) -> None:
     head, tail = EACH.split("def train")
     apart = (
@@ -144,6 +184,24 @@ def test_save_in_a_function_of_its_own_is_as_often(repository: Path) -> None:
     assert list(intervals(source)) == []
     back = write(source, "train.py", apart, EACH)
     assert list(intervals(back)) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("", ", timeout=timedelta(hours=2)", "(600s by default -> 7200s)"),
+        ("", ", timeout=timedelta(minutes=10)", ""),
+        (", timeout=timedelta(minutes=5)", ", timeout=timedelta(0, WAIT)", "(300s -> 900s)"),
+        (", timeout=timedelta(hours=1)", "", ""),
+    ],
+)
+def test_patience_beyond_the_default_is_told(
+    repository: Path, old: str, new: str, told: str
+) -> None:
+    text = "import torch\nWAIT = 900\ntorch.distributed.init_process_group('nccl'{})\n"
+    source = write(laid(repository), "train.py", text.format(old), text.format(new))
+    rows = [row.what for row in intervals(source)]
+    assert [told in row for row in rows] == [True] * bool(told), rows
 
 
 @pytest.mark.parametrize(

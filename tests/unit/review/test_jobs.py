@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from railhead.review.jobs import jobs, marks, programs
+from railhead.review.jobs import jobs, marks, programs, training
 from tests.unit.review.pulled import git_in, laid, write
 
 JOB = {"name": "llm", "nodes": 2, "command": ["train.py"], "image": "a.example/t:1"}
@@ -51,6 +51,20 @@ def test_fields_of_jobs_are_told_by_their_meaning(
     rows = [f"{row.level} {row.loss}: {row.what}" for row in jobs(source)]
     assert len(rows) == bool(sentence)
     assert all(row.startswith(sentence) for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "told"), [(16, False), (32, True), ("all", False), (None, False)]
+)
+def test_job_larger_than_any_pool_is_reported(repository: Path, nodes: object, told: bool) -> None:
+    stack = {"config": {"railhead:cluster": {"pools": [{"name": "a", "nodes": 16}, "b"]}}}
+    (repository / "Pulumi.prod.yaml").write_text(yaml.safe_dump(stack))
+    source, now = laid(repository), yaml.safe_dump(JOB | {"nodes": nodes})
+    for was in (yaml.safe_dump(JOB), None):
+        source = write(source, "jobs/llm.yaml", was, now)
+        texts = [row.what for row in jobs(source) if row.loss == "quota"]
+        assert bool(texts) == told
+        assert all("no pool of a stack here has more than 16" in text for text in texts)
 
 
 @pytest.mark.parametrize(
@@ -109,6 +123,54 @@ def test_code_that_trains_nothing_or_moves_a_call_is_no_alarm(repository: Path) 
     other = SAVES.replace("import torch", "import json as torch")
     source = write(laid(repository), "tool.py", other, other.replace("os.replace(", "print("))
     assert not list(programs(source))
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "told"),
+    [
+        ("json.load(file)", "Settings()", False),
+        ("table.rename(columns=names)", "table", False),
+        ("replace(config, steps=1)", "config", False),
+        ("os.rename(a, b)", "os.replace(a, b)", False),
+        ("dcp.save(a)", "dcp.async_save(a)", False),
+        ("dcp.save(a)", "accelerator.save_state(a)", False),
+        ("model.save_pretrained(a)", "print(a)", True),
+        ("Trainer(callbacks=[ModelCheckpoint(5)])", "Trainer()", True),
+    ],
+)
+def test_call_that_another_one_replaces_is_no_alarm(
+    repository: Path, was: str, now: str, told: bool
+) -> None:
+    texts = (f"import torch\n\nit = {code}\n" for code in (was, now))
+    assert bool(list(programs(write(laid(repository), "train.py", *texts)))) == told
+
+
+def test_program_that_nothing_imports_is_not_read(repository: Path) -> None:
+    """A folder of hundreds of scripts took minutes."""
+    for name in ("keeping", "other", "train"):
+        (repository / f"{name}.py").write_text("import torch\n")
+    git_in(repository, "add", ".")
+    git_in(repository, "commit", "-q", "-m", "a")
+    (repository / "train.py").write_text("from . import (\n    keeping,\n)\n")
+    assert training(laid(repository)) == ["train.py", "keeping.py"]
+
+
+@pytest.mark.parametrize(
+    ("mark", "told"),
+    [
+        ("open('latest', 'w').write(path)", True),
+        ("json.dump(path, open(latest, 'w'))", True),
+        ("shutil.move(path, kept)", True),
+        ("(path / 'config.json').write_text(a)", False),
+        ("open('latest').read()", False),
+        ("a = replace(a, step=1)", False),
+    ],
+)
+def test_mark_by_its_name_is_reported(repository: Path, mark: str, told: bool) -> None:
+    text = "import torch\n\ndef shards(a):\n    torch.save(a)\n\ndef keep(a, path):\n"
+    was, now = (f"    {mark}\n", "    shards(a)\n"), ("    shards(a)\n", f"    {mark}\n")
+    source = write(laid(repository), "train.py", text + "".join(now), text + "".join(was))
+    assert bool(list(marks(source))) == told
 
 
 def test_mark_that_comes_before_its_save_is_told(repository: Path) -> None:

@@ -34,6 +34,11 @@ replicas = config.require("replicas")
         ('config.require("stack")', '"acme/gpu/prod"', "reads the stack acme/gpu/prod, whichever"),
         ('f"acme/net/{pulumi.get_stack()}"', '"acme/net/prod"', "reads the stack acme/net/prod"),
         ("net =", "network =", ""),
+        (
+            'config.require("stack")',
+            'config.get("stack") if config.get("stack") else "acme/gpu/prod"',
+            "takes acme/gpu/prod",
+        ),
     ],
 )
 def test_place_that_nobody_has_to_say_is_told(
@@ -49,6 +54,32 @@ def test_other_stack_is_told(repository: Path) -> None:
     source = write(laid(repository), "__main__.py", was, was.replace("dev", "prod"))
     (row,) = references(source)
     assert row.what.startswith("reads the stack acme/net/prod, not acme/net/dev")
+
+
+_PROD = '"acme/gpu/prod"'
+
+
+@pytest.mark.parametrize(
+    ("now", "told"),
+    [
+        (f'stack = config.get("stack")\nif not stack:\n    stack = {_PROD}\n', True),
+        (f'PROD = {_PROD}\nstack = config.get("stack") or PROD\n', True),
+        (f'PROD = {_PROD}\nstack = config.get("stack", PROD)\n', True),
+        ('stack = config.get("stack") or pulumi.get_stack()\n', False),
+        ('stack = config.get("stack")\nif not stack:\n    raise ValueError\n', False),
+    ],
+)
+def test_place_that_is_chosen_elsewhere_is_reported(repository: Path, now: str, told: bool) -> None:
+    top = "from pulumi import Config\n\nconfig = Config()\n"
+    was = f'{top}stack = config.require("stack")\n'
+    rows = list(references(write(laid(repository), "__main__.py", was, f"{top}{now}")))
+    assert bool(rows) == told
+
+
+def test_references_in_another_order_are_the_same(repository: Path) -> None:
+    rows = [f'{n} = pulumi.StackReference("acme/net/{n}")\n' for n in ("a", "b")]
+    was, now = ("".join(["import pulumi\n", *of]) for of in (rows, rows[::-1]))
+    assert list(references(write(laid(repository), "__main__.py", was, now))) == []
 
 
 def test_required_variable_that_gets_a_default_is_told(repository: Path) -> None:
