@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +15,7 @@ from railhead.base.tags import moves
 from railhead.catalog.switches import SWITCHES
 from railhead.review.judged import few
 from railhead.review.model import Finding, Level, Loss, Place
-from railhead.review.reading import called, mapping, name_of, nodes, reached, written
+from railhead.review.reading import assigned, called, mapping, name_of, nodes, reached, written
 from railhead.review.rows import less, lost, parts, short
 from railhead.review.settings import Setting
 from railhead.review.sources import Sources
@@ -39,8 +39,12 @@ _MOVES = ("rename", "replace", "symlink", "symlink_to", "move")
 _WRITES = ("touch", "write_text", "write_bytes", "open")
 _WHOLE = re.compile(r"latest|newest|last|done|complete|whole|success|ready|finish|mark", re.I)
 _WRITTEN = re.compile(r"['\"][wax]b?\+?['\"]")
-# Modules that read and write settings, with the same names of functions.
-_FORMATS = frozenset({"json", "toml", "tomllib", "yaml"})
+# Modules that read and write settings and data, with the same names of functions.
+_FORMATS = frozenset({"json", "np", "numpy", "toml", "tomllib", "yaml"})
+# What calls a function that it is given, such as beside the training.
+_RUNS = frozenset({"Process", "Thread", "apply_async", "partial", "submit", "to_thread"})
+# Options by which frameworks go on where a run ended.
+_RESUMES = ("resume_from_checkpoint", "ckpt_path", "auto_resume")
 # Methods and functions of frameworks' checkpoints, and what is lost without them.
 _CALLS: tuple[tuple[tuple[str, ...], str], ...] = (
     (
@@ -52,6 +56,7 @@ _CALLS: tuple[tuple[tuple[str, ...], str], ...] = (
         (
             *("load", "load_checkpoint", "load_state", "load_state_dict", "restore"),
             *("get_checkpoint", "latest_checkpoint", "set_state_dict"),
+            *_RESUMES,
         ),
         "a run that starts again loads less of its checkpoint, or begins at step 0",
     ),
@@ -179,9 +184,51 @@ def programs(source: Sources) -> Iterator[Finding]:
                 continue
             if less_often := [n for n in names if gone[n] and after[n] < before[n]]:
                 row: tuple[Level, Loss, str] = ("ask", "data", what)
-                subject = f"{name}: {few(less_often, 3)}()"
+                called_ = "" if less_often[0] in _RESUMES else "()"
+                subject = f"{name}: {few(less_often, 3)}{called_}"
                 at = name if name in source.changed else code[0]
                 yield of_job("job-program", source, subject, at, less_often[0], row)
+
+
+def contents(source: Sources) -> Iterator[Finding]:
+    """Yield programs whose checkpoints have less in them than before."""
+    code = training(source)
+    was, now = ([source.text(n, head=h) for n in code] for h in (False, True))
+    said_ = {key for text in now for key in _keys(text)}
+    known = {key for text in was for key in _keys(text)}
+    for name, before, after in zip(code, was, now, strict=True):
+        lost_, new = _saved(before) - said_, _saved(after) - known
+        if len(lost_) > len(new) and _saved(after):
+            keys = few(sorted(lost_), 4)
+            what = f"saves without {keys}: a run that starts again begins without it"
+            row: tuple[Level, Loss, str] = ("ask", "data", what)
+            at = name if name in source.changed else source.changed[0]
+            yield of_job("job-program", source, f"{name}: save()", at, min(lost_), row)
+
+
+def _saved(text: str | None) -> set[str]:
+    """Return the keys of mappings that a program saves."""
+    known = assigned(text)
+    calls = [node for node in nodes(text) if isinstance(node, ast.Call) and called(node) in SAVES]
+    parts = [part for call in calls for part in (*call.args, *(k.value for k in call.keywords))]
+    values = [value for part in parts for value in known.get(name_of(part), [part])]
+    return {key for value in values if isinstance(value, ast.Dict) for key in _literal(value.keys)}
+
+
+def _keys(text: str | None) -> Iterator[str]:
+    """Yield the keys and names that a program puts values under."""
+    for node in nodes(text):
+        if isinstance(node, ast.Dict):
+            yield from _literal(node.keys)
+        elif isinstance(node, ast.keyword):
+            yield str(node.arg)
+        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+            yield from _literal([node.slice])
+
+
+def _literal(nodes_: Sequence[ast.expr | None]) -> list[str]:
+    values = [node.value for node in nodes_ if isinstance(node, ast.Constant)]
+    return [value for value in values if isinstance(value, str)]
 
 
 def marks(source: Sources) -> Iterator[Finding]:
@@ -308,10 +355,15 @@ def _calls(text: str | None) -> Counter[str]:
 def _counted(every: Iterable[ast.AST]) -> Counter[str]:
     results: Counter[str] = Counter()
     for node in every:
+        if isinstance(node, ast.keyword) and node.arg in _RESUMES:
+            results[node.arg] += getattr(node.value, "value", True) not in (None, False)
         if not isinstance(node, ast.Call):
             continue
         if not _is_aside(node):
             results[called(node)] += 1
+        if called(node) in _RUNS:
+            given = (*node.args, *(k.value for k in node.keywords))
+            results.update(filter(None, map(name_of, given)))
     return results
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from railhead.review.jobs import jobs, marks, programs, training
+from railhead.review.jobs import contents, jobs, marks, programs, training
 from tests.unit.review.pulled import git_in, laid, write
 
 JOB = {"name": "llm", "nodes": 2, "command": ["train.py"], "image": "a.example/t:1"}
@@ -134,8 +134,14 @@ def test_code_that_trains_nothing_or_moves_a_call_is_no_alarm(repository: Path) 
         ("os.rename(a, b)", "os.replace(a, b)", False),
         ("dcp.save(a)", "dcp.async_save(a)", False),
         ("dcp.save(a)", "accelerator.save_state(a)", False),
+        ("dcp.save(a)", "pool.submit(dcp.save, a)", False),
+        ("dcp.save(a)", "Thread(target=dcp.save).start()", False),
+        ("np.save(path, rows)", "rows", False),
         ("model.save_pretrained(a)", "print(a)", True),
         ("Trainer(callbacks=[ModelCheckpoint(5)])", "Trainer()", True),
+        ("trainer.fit(a, ckpt_path='last')", "trainer.fit(a)", True),
+        ("trainer.train(resume_from_checkpoint=a)", "trainer.train()", True),
+        ("trainer.train(resume_from_checkpoint=None)", "trainer.train()", False),
     ],
 )
 def test_call_that_another_one_replaces_is_no_alarm(
@@ -143,6 +149,25 @@ def test_call_that_another_one_replaces_is_no_alarm(
 ) -> None:
     texts = (f"import torch\n\nit = {code}\n" for code in (was, now))
     assert bool(list(programs(write(laid(repository), "train.py", *texts)))) == told
+
+
+@pytest.mark.parametrize(
+    ("now", "told"),
+    [
+        ("torch.save({'model': a}, path)", "saves without optimizer: a run that starts again"),
+        ("state = {'model': a}\ntorch.save(state, path)", "saves without optimizer"),
+        ("state = {'model': a}\nstate['optimizer'] = b\ntorch.save(state, path)", ""),
+        ("torch.save(dict(model=a, optimizer=b), path)", ""),
+        ("torch.save({'model': a, 'opt': b}, path)", ""),
+        ("torch.save({'model': a, 'optimizer': b, 'step': 1}, path)", ""),
+        ("torch.save(state.all(), path)", ""),
+    ],
+)
+def test_checkpoint_with_less_in_it_is_reported(repository: Path, now: str, told: str) -> None:
+    was = "import torch\n\ntorch.save({'model': a, 'optimizer': b}, path)\n"
+    source = write(laid(repository), "train.py", was, f"import torch\n\n{now}\n")
+    rows = [row.what for row in contents(source)]
+    assert [told in row for row in rows] == [True] * bool(told), rows
 
 
 def test_program_that_nothing_imports_is_not_read(repository: Path) -> None:
