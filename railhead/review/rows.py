@@ -94,8 +94,8 @@ def _fewer_efa(was: Any, now: Any) -> bool:
     return after < before
 
 
-def _other(was: Any, now: Any) -> bool:
-    """Return whether one value took another's place."""
+def swapped(was: Any, now: Any) -> bool:
+    """Return whether one value took another's place; not one that newly came, or that went."""
     return was is not None and now is not None and bool(was != now)
 
 
@@ -354,7 +354,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         _INTO_CLUSTER,
         "clusterIdentifier",
-        _other,
+        swapped,
         "refuse",
         "data",
         "speaks of another cluster from now on: every object is replaced, claims included",
@@ -421,7 +421,7 @@ ROWS: tuple[Row, ...] = (
         Row(
             "pulumi:providers:*",
             field,
-            _other,
+            swapped,
             "refuse",
             "file",
             "looks in {now} for what is in {was}: it finds nothing, and makes everything again",

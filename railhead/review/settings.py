@@ -9,7 +9,7 @@ from typing import Any
 
 from railhead.review.judged import Judged
 from railhead.review.model import Level, Loss
-from railhead.review.rows import came, less, lost, more, parts, short
+from railhead.review.rows import came, less, lost, more, parts, short, swapped
 from railhead.review.words import words
 
 _PAID = ("capacity-block", "reservation", "reservation-group")
@@ -45,11 +45,6 @@ def _other(was: Any, now: Any) -> bool:
 def _other_repository(was: Any, now: Any) -> bool:
     names = [str(image).partition("@")[0].rpartition("/") for image in (was, now)]
     return len({(path, name.partition(":")[0]) for path, _, name in names}) > 1
-
-
-def _swapped(was: Any, now: Any) -> bool:
-    """Return whether one took another's place; not one that newly came, or that went."""
-    return now is not None and _other(was, now)
 
 
 @dataclass(frozen=True)
@@ -158,7 +153,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "pools*.purchase.id",
-        _swapped,
+        swapped,
         "ask",
         "capacity",
         "{was} is not used any more: is it let go?",
@@ -166,7 +161,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "pools*.capacity.name",
-        _swapped,
+        swapped,
         "ask",
         "capacity",
         "{was} is not used any more: is it let go?",
@@ -194,7 +189,7 @@ SETTINGS: tuple[Setting, ...] = (
     *(
         Setting(
             f"gpu_operator.{field}",
-            _swapped,
+            swapped,
             "ask",
             "jobs",
             f"{what}: {{was}} -> {{now}}",
@@ -275,7 +270,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "teams*.preemption.*",
-        _swapped,
+        swapped,
         "ask",
         "quota",
         f"{_PREEMPTED}: {{was}} -> {{now}}",
@@ -292,7 +287,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "teams*.order",
-        _swapped,
+        swapped,
         "ask",
         "quota",
         "no job starts before the team's first, and nodes that it waits for stand idle "
@@ -303,7 +298,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("teams*.shares*.borrow", _sooner, "ask", "quota", "may borrow {now} nodes, not {was}"),
     Setting("teams*.shares*.lend", _sooner, "ask", "quota", "lends {now} nodes, not {was}"),
     Setting(
-        "fair.sharing", _swapped, "ask", "quota", f"{_PREEMPTED}: {{was}} -> {{now}}", _BORROWERS
+        "fair.sharing", swapped, "ask", "quota", f"{_PREEMPTED}: {{was}} -> {{now}}", _BORROWERS
     ),
     Setting("default_queue", _off, "ask", "jobs", "jobs that name no queue are not admitted"),
     Setting("pod_groups", _off, "ask", "jobs", "pods without a job are not admitted any more"),
@@ -334,7 +329,7 @@ SETTINGS: tuple[Setting, ...] = (
         "every job there, at the next change of functions or firmware",
     ),
     *(
-        Setting(f"fabric.sriov.{field}", _swapped, "ask", "jobs", f"{_NICS}: {{was}} -> {{now}}")
+        Setting(f"fabric.sriov.{field}", swapped, "ask", "jobs", f"{_NICS}: {{was}} -> {{now}}")
         for field in ("vfs", "rdma_mode", "firmware")
     ),
     Setting(
@@ -356,7 +351,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "fabric.network_operator.ofed.*",
-        _swapped,
+        swapped,
         "ask",
         "jobs",
         "drivers of NICs are replaced otherwise, with the jobs on their nodes: {was} -> {now}",
