@@ -119,10 +119,13 @@ def test_job_resumes_from_its_checkpoint_on_the_same_quota(
     jobs.phase(name, "completed", 120)
     after = said(jobs, name)
     assert after.resumed is not None
-    # Nothing that was in a checkpoint is done again, and every loss is the unbroken run's.
+    # Nothing that was in a checkpoint is done again, and every loss is the unbroken run's, but for
+    # how its last digit is rounded: gradients are added in another order (docs/recovering.md).
     assert after.resumed >= max(before)
     assert sorted(after.losses) == list(range(after.resumed + 1, EPOCHS + 1))
-    assert before.items() | after.losses.items() <= unbroken.items()
+    assert before.items() <= unbroken.items()
+    for epoch, loss in after.losses.items():
+        assert float(loss) == pytest.approx(float(unbroken[epoch]), abs=1.1e-4, rel=0), epoch
     status = jobs.cluster.get(kube.jobset(NAMESPACE, name))["status"]
     made_anew = status["restarts"], status.get("restartsCountTowardsMax", 0)
     assert made_anew == (1, counted), jobs.attempts(name)
