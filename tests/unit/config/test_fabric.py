@@ -359,10 +359,10 @@ def test_nccl_looks_for_gids_of_the_rails_family(mode: str) -> None:
 @pytest.mark.parametrize("mode", ["provider-native", "sriov-roce"])
 def test_a_site_may_say_the_family_of_its_addresses(mode: str) -> None:
     """A provider's NICs may have IPv6; the stack sees none of their addresses."""
-    raw, said = case(mode, fabric="roce"), {"NCCL_IB_ADDR_FAMILY": "AF_INET6"}
+    raw, given = case(mode, fabric="roce"), {"NCCL_IB_ADDR_FAMILY": "AF_INET6"}
     for section in (raw["fabric"], raw["runtimes"][0]):
-        section["environment"] = section.get("environment", {}) | said
-    assert wiring(parse(raw, where="x")).environment.items() >= said.items()
+        section["environment"] = section.get("environment", {}) | given
+    assert wiring(parse(raw, where="x")).environment.items() >= given.items()
 
 
 def test_routed_rails_do_not_carry_the_bootstrap() -> None:
