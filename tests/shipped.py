@@ -9,6 +9,17 @@ from typing import Any
 from railhead.base.data import load
 from tests.conftest import REPO
 
+#: A network that was there before, as a stack on Google Cloud names it.
+GCP_NETWORK = {
+    "kind": "existing",
+    "network": "net",
+    "subnetwork": "nodes",
+    "pods_range": "pods",
+    "services_range": "services",
+    "service_connection": True,
+    "storage_names": True,
+}
+
 STACKS = sorted(
     file.name.removeprefix("Pulumi.").removesuffix(".yaml")
     for file in (REPO / "stacks").glob("Pulumi.*.yaml")

@@ -44,6 +44,7 @@ from tests.components.recording import (
     run_stack,
     stack_cluster,
 )
+from tests.shipped import GCP_NETWORK
 
 ULTRA, MEGA = "gcp-a3-ultra", "gcp-a3-mega"
 CLUSTER = "gcp:container/cluster:Cluster"
@@ -774,15 +775,7 @@ def test_lustre_that_nodes_look_for_at_a_rail(cidr: str, warned: bool) -> None:
     """Private services access of an existing network may lie among the rails."""
 
     def edit(cluster: dict[str, Any]) -> None:
-        cluster["platform"]["network"] = {
-            "kind": "existing",
-            "network": "net",
-            "subnetwork": "nodes",
-            "pods_range": "pods",
-            "services_range": "services",
-            "service_connection": True,
-            "storage_names": True,
-        }
+        cluster["platform"]["network"] = dict(GCP_NETWORK)
         cluster["platform"]["gpu_networks"]["cidr"] = cidr
 
     texts = warned_of(ULTRA, edit)

@@ -19,7 +19,7 @@ from railhead.platform.gcp.facts import node_networks
 from railhead.platform.gcp.model import GcpCluster
 from railhead.resolve.queues import queues
 from railhead.resolve.queues import settings as kueue_settings
-from tests.shipped import stack
+from tests.shipped import GCP_NETWORK, stack
 
 ULTRA, MEGA = stack("gcp-a3-ultra"), stack("gcp-a3-mega")
 GONE = object()
@@ -49,15 +49,6 @@ def rails(*subnetworks: str, host: str = "host") -> dict[str, Any]:
 
 
 EIGHT = [f"rail-{index}" for index in range(8)]
-OWN_NETWORK = {
-    "kind": "existing",
-    "network": "net",
-    "subnetwork": "nodes",
-    "pods_range": "pods",
-    "services_range": "services",
-    "service_connection": True,
-    "storage_names": True,
-}
 
 
 def mistakes(raw: Mapping[str, Any]) -> str:
@@ -414,19 +405,19 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
     ),
     (
         ULTRA,
-        [("platform.network", OWN_NETWORK), ("platform.gpu_networks", rails(*EIGHT, host="net"))],
+        [("platform.network", GCP_NETWORK), ("platform.gpu_networks", rails(*EIGHT, host="net"))],
         "platform.gpu_networks.networks[0].network",
         "'net' is platform.network's, of which GKE gives pods no interface",
     ),
     (
         ULTRA,
-        [("platform.network", OWN_NETWORK | {"project": "network-host"})],
+        [("platform.network", GCP_NETWORK | {"project": "network-host"})],
         "pools[0].networking",
         "no pod would get one; take a `network` of the cluster's own project",
     ),
     (
         MEGA,
-        [("platform.network", OWN_NETWORK | {"project": "network-host"})],
+        [("platform.network", GCP_NETWORK | {"project": "network-host"})],
         "pools[1].networking",
         "no pod would get one; take a `network` of the cluster's own project",
     ),
@@ -771,12 +762,12 @@ RIGHT: list[tuple[Mapping[str, Any], list[tuple[str, Any]]]] = [
     ),
     (ULTRA, [*VOLCANO, ("pools.0.capacity", {"kind": "spot"}), ("pools.0.min_nodes", 0)]),
     (ULTRA, [("pools.0.min_nodes", 16)]),
-    (ULTRA, [("platform.network", OWN_NETWORK), ("platform.gpu_networks", rails(*EIGHT))]),
-    (ULTRA, [("platform.network", OWN_NETWORK | {"project": ULTRA["platform"]["project"]})]),
+    (ULTRA, [("platform.network", GCP_NETWORK), ("platform.gpu_networks", rails(*EIGHT))]),
+    (ULTRA, [("platform.network", GCP_NETWORK | {"project": ULTRA["platform"]["project"]})]),
     (
         ULTRA,
         [
-            ("platform.network", OWN_NETWORK | {"project": "network-host"}),
+            ("platform.network", GCP_NETWORK | {"project": "network-host"}),
             ("fabric", {"kind": "ethernet", "mode": "none"}),
         ],
     ),

@@ -31,6 +31,7 @@ from railhead.preflight import reading, run
 from railhead.preflight.ledger import ledger
 from railhead.preflight.reading import Google
 from tests.components import discovery
+from tests.shipped import GCP_NETWORK
 from tests.shipped import stack as section
 
 pytestmark = pytest.mark.slow
@@ -366,15 +367,7 @@ def capacity(kind: str) -> Callable[[Raw], object]:
 
 
 def own_network(raw: Raw) -> None:
-    raw["platform"]["network"] = {
-        "kind": "existing",
-        "network": "net",
-        "subnetwork": "nodes",
-        "pods_range": "pods",
-        "services_range": "services",
-        "service_connection": True,
-        "storage_names": True,
-    }
+    raw["platform"]["network"] = dict(GCP_NETWORK)
 
 
 def own_network_beside(rails: str) -> Callable[[Raw], None]:
