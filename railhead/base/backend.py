@@ -173,11 +173,10 @@ def _concerns(file: Path, folder: Path, whose: tuple[str, str]) -> bool:
     """
     stack, project = whose
     parts = file.relative_to(folder).parts
-    above = parts[1:-1]
     if not stack or len(parts) == 1:
         return True
     # KIND/[organization/]PROJECT/STACK...; a backend of before has no projects.
-    projects = {*above} - {"organization", stack}
+    projects = {*parts[1:-1]} - {"organization", stack}
     mine = stack in (file.parent.name, file.name.partition(".json")[0])
     return mine and (not project or not projects or project in projects)
 

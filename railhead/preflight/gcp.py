@@ -259,7 +259,7 @@ def _disks(cluster: GcpCluster, caches: Mapping[str, int]) -> dict[str, int]:
     need = {_DISKS["pd-balanced"]: system.max_nodes * system.disk_size_gb}
     for pool in cluster.pools:
         metric = _DISKS[pool.disk_type or GKE_MACHINES[pool.instance_type].boot_disks[0]]
-        size = pool.disk_size_gb + (caches.get(pool.image_cache or "", 0))
+        size = pool.disk_size_gb + caches.get(pool.image_cache or "", 0)
         need[metric] = need.get(metric, 0) + pool.nodes * size
     return need
 

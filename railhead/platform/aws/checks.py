@@ -271,7 +271,7 @@ def _panics(cluster: AwsCluster) -> Iterator[Problem]:
             yield (
                 f"{path}.ami_release",
                 f"{pool.ami_release!r}: its kernel panics where it reclaims memory, and nodes "
-                "reboot under their jobs: write 20261012 or a later release",
+                f"reboot under their jobs: write {aws.MENDED} or a later release",
             )
 
 

@@ -139,9 +139,9 @@ NVIDIA_AMI: Mapping[str, str] = MappingProxyType(
 EFA_HUGEPAGES_2MIB = 5128
 
 # Releases of EKS' images whose kernel, 6.12.110, panics where it reclaims memory, so that nodes
-# reboot by themselves; the next, 20261012, mends it. Of 1.36 and later the kernel is 6.18
+# reboot by themselves; the next mends it. Of 1.36 and later the kernel is 6.18
 # (amazon-eks-ami, releases v20261003 and v20261012; its issue 2845).
-PANICS, PANICS_BEFORE = frozenset({"20260930", "20261003"}), 36
+PANICS, PANICS_BEFORE, MENDED = frozenset({"20260930", "20261003"}), 36, "20261012"
 
 # Sold in no other way (EC2 user guide, Capacity Blocks for ML; P6e-GB200 UltraServers).
 CAPACITY_BLOCK_ONLY = frozenset({"p6e-gb200.36xlarge"})
