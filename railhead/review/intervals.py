@@ -257,8 +257,8 @@ _PATIENCE = 600.0
 
 def _patience(source: Sources) -> Iterator[Finding]:
     """Yield the longest time limit of collectives, where it grew."""
-    code = training(source)
-    was, now = ([row for n in code for row in _limits(source, n, head=h)] for h in (False, True))
+    texts = training(source)
+    was, now = ([row for name in of for row in _limits(name, of[name])] for of in texts)
     given = [seconds for seconds, _ in was if seconds]
     seconds, subject = max(now, default=(0.0, ""))
     known = max(given, default=_PATIENCE)
@@ -270,9 +270,8 @@ def _patience(source: Sources) -> Iterator[Finding]:
         yield of_job("save-interval", source, subject, at, "timeout", ("ask", "jobs", text))
 
 
-def _limits(source: Sources, name: str, *, head: bool) -> Iterator[tuple[float, str]]:
+def _limits(name: str, text: str) -> Iterator[tuple[float, str]]:
     """Yield (seconds, subject) of each call that starts groups; 0 where it says no limit."""
-    text = source.text(name, head=head)
     names = {key: values[0] for key, values in assigned(text).items() if len(values) == 1}
     for node in nodes(text):
         if isinstance(node, ast.Call) and _GROUPS.search(call := called(node)):
@@ -286,9 +285,7 @@ _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 def _loops(source: Sources) -> Iterator[Finding]:
     """Yield each save of a program that trains which more steps of its loop pass by."""
-    code = training(source)
-    texts = [{name: source.text(name, head=head) or "" for name in code} for head in (False, True)]
-    was, now = map(_guarded, texts)
+    was, now = map(_guarded, training(source))
     yield from _rarer(source, was, now)
 
 
@@ -331,13 +328,12 @@ _Where = tuple[frozenset[str], int]
 
 def _held_back(source: Sources) -> Iterator[Finding]:
     """Yield each save that a condition newly holds back, or that its loop no longer does."""
-    code = training(source)
-    texts = [{name: source.text(name, head=head) or "" for name in code} for head in (False, True)]
+    texts = training(source)
     saving = savers([*texts[0].values(), *texts[1].values()])
     before, after = ({n: _saves(text, saving) for n, text in of.items()} for of in texts)
     known = {test for rows in before.values() for _, (tests, _) in rows for test in tests}
     shallow = _depth(after) < _depth(before) and _loop_count(texts[1]) >= _loop_count(texts[0])
-    for name in code:
+    for name in texts[0]:
         stay, were_here = set(after[name]), set(before[name])
         left = [row for row in before[name] if row not in stay]
         for call, (tests, depth) in after[name]:

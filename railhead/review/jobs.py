@@ -168,13 +168,12 @@ def programs(source: Sources) -> Iterator[Finding]:
 
     Functions of a changed program may be in another file of its folder, which stays as it was.
     """
-    code = training(source)
-    was, now = ({n: source.text(n, head=head) for n in code} for head in (False, True))
+    was, now = training(source)
     idle = said(was.values()) - said(now.values())
     old = {name: _calls(text) for name, text in was.items()}
     new = {name: _calls(text) - _of_idle(text, idle) for name, text in now.items()}
     before, after = (sum(of.values(), Counter[str]()) for of in (old, new))
-    for name in code:
+    for name in was:
         if not now[name] or not _trains(was[name]):
             continue
         gone = old[name] - new[name]
@@ -186,19 +185,19 @@ def programs(source: Sources) -> Iterator[Finding]:
                 row: tuple[Level, Loss, str] = ("ask", "data", what)
                 called_ = "" if less_often[0] in _RESUMES else "()"
                 subject = f"{name}: {few(less_often, 3)}{called_}"
-                at = name if name in source.changed else code[0]
+                at = name if name in source.changed else next(iter(was))
                 yield of_job("job-program", source, subject, at, less_often[0], row)
 
 
 def contents(source: Sources) -> Iterator[Finding]:
     """Yield programs whose checkpoints have less in them than before."""
-    code = training(source)
-    was, now = ([source.text(n, head=h) for n in code] for h in (False, True))
-    said_ = {key for text in now for key in _keys(text)}
-    known = {key for text in was for key in _keys(text)}
-    for name, before, after in zip(code, was, now, strict=True):
-        lost_, new = _saved(before) - said_, _saved(after) - known
-        if len(lost_) > len(new) and _saved(after):
+    was, now = training(source)
+    said_ = {key for text in now.values() for key in _keys(text)}
+    known = {key for text in was.values() for key in _keys(text)}
+    for name in was:
+        kept = _saved(now[name])
+        lost_, new = _saved(was[name]) - said_, kept - known
+        if kept and len(lost_) > len(new):
             keys = few(sorted(lost_), 4)
             what = f"saves without {keys}: a run that starts again begins without it"
             row: tuple[Level, Loss, str] = ("ask", "data", what)
@@ -233,10 +232,10 @@ def _literal(nodes_: Sequence[ast.expr | None]) -> list[str]:
 
 def marks(source: Sources) -> Iterator[Finding]:
     """Yield programs that mark a checkpoint as whole, or as the newest, before they save it."""
-    code = training(source)
-    saving = savers(source.text(name, head=head) for name in code for head in (False, True))
-    for name in code:
-        was, now = (_orders(source.text(name, head=head), saving) for head in (False, True))
+    texts = training(source)
+    saving = savers(text for of in texts for text in of.values())
+    for name in texts[0]:
+        was, now = (_orders(of[name], saving) for of in texts)
         for (scope, mark), after in was.items():
             if after and not now.get((scope, mark), True):
                 what = "comes before the save that it marks: a run that is killed between the two "
@@ -283,11 +282,15 @@ def savers(texts: Iterable[str | None]) -> set[str]:
     return results
 
 
-def training(source: Sources) -> list[str]:
-    """Return the changed programs, then those that go with them; none where none trained before."""
+def training(source: Sources) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the base's and the new texts of changed programs, then of those that go with them.
+
+    Both are empty where none trained before.
+    """
     changed = [n for n in source.changed if n.endswith(".py") and not n.startswith(ASIDE)]
     code = list(dict.fromkeys([*changed, *(b for name in changed for b in _beside(source, name))]))
-    return code if any(_trains(source.text(name, head=False)) for name in code) else []
+    was, now = ({n: source.text(n, head=head) or "" for n in code} for head in (False, True))
+    return (was, now) if any(map(_trains, was.values())) else ({}, {})
 
 
 def _beside(source: Sources, name: str) -> Iterator[str]:
