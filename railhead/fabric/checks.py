@@ -71,10 +71,12 @@ def _environment(fabric: BaseFabric, site: FabricSite) -> Iterator[Problem]:
 def left(fabric: BaseFabric, variable: Variable, value: str) -> bool:
     """Return whether a site may give a variable of the row's that value.
 
-    Of the addresses that the stack does not hand out, such as those of ``provider-native``, the
-    site alone knows the family.
+    Unless all rails have IPv6, NICs may have addresses that the site alone knows, such as those of
+    ``provider-native``. NCCL takes any other word for AF_INET, without saying so (src/transport/
+    net_ib/connect.cc: envIbAddrFamily).
     """
-    return variable.value == "{gid_family}" and fabric.gid_family in ("", value)
+    known = value in ("AF_INET", "AF_INET6")
+    return variable.value == "{gid_family}" and known and fabric.gid_family in ("", value)
 
 
 def _plugin(fabric: BaseFabric, _: FabricSite) -> Iterator[Problem]:

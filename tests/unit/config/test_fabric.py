@@ -363,6 +363,8 @@ def test_a_site_may_say_the_family_of_its_addresses(mode: str) -> None:
     for section in (raw["fabric"], raw["runtimes"][0]):
         section["environment"] = section.get("environment", {}) | given
     assert wiring(parse(raw, where="x")).environment.items() >= given.items()
+    raw["fabric"]["environment"] = {"NCCL_IB_ADDR_FAMILY": "ipv6"}
+    assert "fabric.environment.NCCL_IB_ADDR_FAMILY" in mistakes(raw)
 
 
 def test_routed_rails_do_not_carry_the_bootstrap() -> None:
