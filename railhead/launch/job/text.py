@@ -16,6 +16,8 @@ import yaml
 from railhead.base.errors import InputError
 
 MAX_DEPTH = 20
+# LibYAML is ten times as fast, and PyYAML's words of a mistake are the better; a wheel may lack it.
+_LOADERS = (getattr(yaml, "CSafeLoader", yaml.SafeLoader), yaml.SafeLoader)
 # Fields of named values, and fields that one value cannot say.
 INNER = ("env", "secrets", "mounts", "checkpoint", "sizing")
 WHOLE = ("command", "files", "datasets", "avoid", "roles", "matrix")
@@ -53,7 +55,7 @@ class Reader:
         if any("\ud800" <= c <= "\udfff" for c in text):
             self._mistake(node, f"{path}: half of a surrogate pair is not text")
             return "x"
-        if field in NUMBER_FIELDS and node.style is None and re.fullmatch(r"[-+]?[0-9]{1,9}", text):
+        if field in NUMBER_FIELDS and not node.style and re.fullmatch(r"[-+]?[0-9]{1,9}", text):
             return int(text)
         return text
 
@@ -83,10 +85,20 @@ class Reader:
         return result
 
 
-def _check_events(text: str, where: str) -> None:
+def _root(text: str, where: str) -> yaml.Node | None:
+    fast, exact = _LOADERS
+    try:
+        _check_events(text, where, fast)
+        return yaml.compose(text, Loader=fast)
+    except (yaml.YAMLError, ValueError, OverflowError):
+        _check_events(text, where, exact)
+        return yaml.compose(text, Loader=exact)
+
+
+def _check_events(text: str, where: str, loader: Any) -> None:
     """Refuse what lets a small file grow without bound or asks for objects."""
     depth = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+    for event in yaml.parse(text, Loader=loader):
         mark = event.start_mark
         line = f"{where}:{mark.line + 1}" if mark else where
         if getattr(event, "anchor", None):
@@ -117,8 +129,7 @@ def compose(text: str, where: str) -> yaml.Node:
         InputError: it is no YAML, no mapping, or more than a job file may hold.
     """
     try:
-        _check_events(text, where)
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = _root(text, where)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
