@@ -21,8 +21,8 @@ _MERGE = f"{_TAG}merge"
 _PLAIN = ("bool", "float", "int", "map", "merge", "null", "seq", "str", "timestamp")
 # LibYAML is ten times as fast; a wheel may lack it.
 _FAST = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-# It ends the process in a text that is much deeper than this; PyYAML raises.
-_DEEPEST = 3000
+# Its events have no limit, but its nodes end the process where a text is much deeper than this.
+_DEEPEST = 1000
 # An octal number, which nobody means, or a number to Pulumi's reader alone.
 _NUMBER = re.compile(r"[-+]?(0o?[0-9_]+|[0-9][0-9_]*[eE][-+]?[0-9]+)")
 
@@ -70,7 +70,7 @@ def lines(text: str, *keys: str) -> Lines:
 
 
 def compose(text: str) -> yaml.Node | None:
-    """Return the root of a YAML text, read by LibYAML unless it may be too deep for that.
+    """Return the root of a YAML text.
 
     Raises:
         yaml.YAMLError: it is no YAML, in PyYAML's words, with the line and what is expected there.
@@ -78,10 +78,22 @@ def compose(text: str) -> yaml.Node | None:
     """
     # A level takes a bracket, or two of them a column.
     depth = text.count("[") + text.count("{") + 2 * max(map(len, text.splitlines()), default=0)
-    if depth < _DEEPEST:
-        with contextlib.suppress(yaml.YAMLError):
-            return yaml.compose(text, Loader=_FAST)
+    with contextlib.suppress(yaml.YAMLError):
+        if depth > _DEEPEST:
+            _check_depth(text)
+        return yaml.compose(text, Loader=_FAST)
     return yaml.compose(text, Loader=yaml.SafeLoader)
+
+
+def _check_depth(text: str) -> None:
+    depth = 0
+    for event in yaml.parse(text, Loader=_FAST):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > _DEEPEST:
+            raise RecursionError(f"nested more than {_DEEPEST} levels deep")
 
 
 def _index(root: yaml.Node | None, prefix: str) -> Lines:

@@ -6,6 +6,7 @@ What spans several fields (`railhead config check`) it cannot say.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -29,6 +30,7 @@ def text() -> str:
     return json.dumps(stack_schema(), indent=1) + "\n"
 
 
+@functools.cache
 def stack_schema() -> dict[str, Any]:
     """Return the schema of a file ``Pulumi.<stack>.yaml`` as a JSON object.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import Any
 
 from railhead.config.schema import stack_schema
@@ -18,16 +17,11 @@ def words(platform: str, path: str) -> str:
     >>> words("aws", "runtimes[raw].grace_seconds")
     '`grace_seconds` is how long a pod that must end has to save its work'
     """
-    nodes = [_schema()["$defs"].get(platform, {})]
+    nodes = [stack_schema()["$defs"].get(platform, {})]
     for key in _ELEMENT.sub("", path).split("."):
         nodes = [below for node in nodes for below in _below(node, key)]
     texts = {text for node in nodes if (text := str(node.get("description", "")))}
     return texts.pop().partition(". ")[0].rstrip(".") if len(texts) == 1 else ""
-
-
-@lru_cache(maxsize=1)
-def _schema() -> dict[str, Any]:
-    return stack_schema()
 
 
 def _below(node: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]:
@@ -35,7 +29,7 @@ def _below(node: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]:
     if key in node.get("properties", {}):
         yield node["properties"][key]
     if "$ref" in node:
-        target: Any = _schema()
+        target: Any = stack_schema()
         for part in node["$ref"].removeprefix("#/").split("/"):
             target = target[part]
         yield from _below(target, key)

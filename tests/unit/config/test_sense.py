@@ -1270,5 +1270,5 @@ def test_text_without_an_end_to_its_depth_is_refused(tmp_path: Path, text: str) 
     """LibYAML would end the process."""
     file = tmp_path / "Pulumi.x.yaml"
     file.write_text(text)
-    with pytest.raises(InputError, match="recursion"):
+    with pytest.raises(InputError, match="levels deep"):
         check(file)
