@@ -8,10 +8,12 @@ written from documents and controllers' sources, apart from the code that render
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import CodeType
 from typing import Any
 
 import yaml
@@ -317,6 +319,7 @@ _INDEX = {
 _OPERATORS_INDEX = "training.kubeflow.org/replica-index"
 
 
+@functools.cache
 def contract(framework: str, gpus: int = 8, field: str = "podTemplateOverrides") -> ClusterContract:
     """Return the contract of the lab's stack on eight nodes, with one runtime."""
     raw = lab_cluster()
@@ -495,6 +498,11 @@ def _templates(api: str, made: Plan, job: Object) -> Iterator[tuple[str, Object,
                 yield host, spec[replicas][role]["template"], _OPERATORS_INDEX
 
 
+@functools.cache
+def _code(text: str) -> CodeType:
+    return compile(text, "a row of the tables", "eval")
+
+
 def pods(api: str, made: Plan, bodies: Sequence[Object]) -> list[Pod]:
     """Return each of a job's pods, whose objects are ``bodies``, the job the last of them."""
     job = bodies[-1]
@@ -508,10 +516,12 @@ def pods(api: str, made: Plan, bodies: Sequence[Object]) -> list[Pod]:
         rows += CONTROLLERS.get(f"trainjob {policy}", ())
     counted = _processes(api, made, job["spec"])
     numbers: dict[str | None, int] = {}
+    hosts = [host for host, _, _ in results]
     result = []
     for n, (host, template, label) in enumerate(results):
-        spec = copy.deepcopy(template["spec"])
-        (container,) = spec["containers"]
+        (container,) = template["spec"]["containers"]
+        container = {**container, "env": [*container["env"]]}
+        spec = {**template["spec"], "containers": [container]}
         own = label if label != _OPERATORS_INDEX else host.rpartition("-")[0]
         number = numbers.get(own, 0)
         numbers[own] = number + 1
@@ -519,7 +529,7 @@ def pods(api: str, made: Plan, bodies: Sequence[Object]) -> list[Pod]:
             "n": n,
             "N": len(results),
             "p": counted,
-            "hosts": [item for item, _, _ in results],
+            "hosts": hosts,
             "job": job["metadata"]["name"],
             "namespace": job["metadata"]["namespace"],
             "port": {p["name"]: p["containerPort"] for p in container.get("ports", [])},
@@ -528,9 +538,9 @@ def pods(api: str, made: Plan, bodies: Sequence[Object]) -> list[Pod]:
         files = {}
         by_name = {e["name"]: e for e in container["env"]} if api == "trainjob" else None
         for row in rows:
-            if not eval(row.nodes, {}, scope):
+            if not eval(_code(row.nodes), {}, scope):
                 continue
-            value = str(eval(row.value, scope))
+            value = str(eval(_code(row.value), scope))
             if row.variable.startswith("/"):
                 files[row.variable] = value
             elif by_name is not None:
@@ -653,9 +663,9 @@ def unmet(framework: str, made: Plan, result: Sequence[Pod]) -> list[str]:
                 "hosts": hosts,
             }
             for wanted in asked_by(framework):
-                if not eval(wanted.nodes, {}, scope):
+                if not eval(_code(wanted.nodes), {}, scope):
                     continue
-                expected = eval(wanted.value, scope)
+                expected = eval(_code(wanted.value), scope)
                 got: Any = environment.get(wanted.variable)
                 if isinstance(expected, dict):
                     got = _of_json(got, expected)
