@@ -25,6 +25,7 @@ FILE = "stacks/stack.schema.json"
 MODELINE = "# yaml-language-server: $schema=stack.schema.json"
 
 
+@functools.cache
 def text() -> str:
     """Return the schema as its file has it."""
     return json.dumps(stack_schema(), indent=1) + "\n"

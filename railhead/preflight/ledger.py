@@ -6,8 +6,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from railhead.base.data import load
 
 _FOLDER = Path(__file__).resolve().parent / "rows"
 #: Rows of every platform.
@@ -63,4 +64,4 @@ def ledger(platform: str) -> tuple[Row, ...]:
 
 def data(name: str) -> Any:
     """Return the data of a file of the ledger, such as ``aws`` or ``aws.rights``."""
-    return yaml.safe_load((_FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
+    return load(_FOLDER / f"{name}.yaml")

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
+from railhead.base.data import load
 from railhead.twin.steps import Outcome
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Unknown(BaseModel):
 
 def unknown(platform: str) -> tuple[Unknown, ...]:
     """Return what a rehearsal of a platform's stack cannot know."""
-    rows = TypeAdapter(tuple[Unknown, ...]).validate_python(yaml.safe_load(_FILE.read_text()))
+    rows = TypeAdapter(tuple[Unknown, ...]).validate_python(load(_FILE))
     return tuple(row for row in rows if row.platform in ("", platform))
 
 

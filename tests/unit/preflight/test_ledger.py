@@ -14,11 +14,11 @@ from types import SimpleNamespace
 import botocore.session
 import httpx
 import pytest
-import yaml
 from botocore.parsers import ResponseParserError
 from typer.testing import CliRunner
 
 from railhead import config
+from railhead.base.data import load
 from railhead.base.errors import ExitCode, PrerequisiteError, RailheadError, RefusedError
 from railhead.base.finding import Finding
 from railhead.cli import app
@@ -274,7 +274,7 @@ def test_rights_hold_what_makes_each_resource_of_aws(stack: str) -> None:
     """Compare with the calls that the requests' own tests make of the recorded inputs."""
     source = (REPO / "tests/providers/aws_requests.py").read_text()
     bodies = {
-        node.name: ast.get_source_segment(source, node) or ""
+        node.name: ast.unparse(node)
         for node in ast.parse(source).body
         if isinstance(node, ast.FunctionDef)
     }
@@ -283,7 +283,7 @@ def test_rights_hold_what_makes_each_resource_of_aws(stack: str) -> None:
     rights = aws.rights(cluster)
     for kind in sorted(made(stack) & TYPES.keys()):
         body = bodies.get(TYPES[kind].__name__, "")
-        for service, call in re.findall(r'"([a-z0-9-]+)",\s+"((?:Create|Put)[A-Za-z]+)"', body):
+        for service, call in re.findall(r"'([a-z0-9-]+)', '((?:Create|Put)[A-Za-z]+)'", body):
             assert f"{PREFIXES.get(service, service)}:{call}" in rights, (kind, call)
 
 
@@ -382,7 +382,7 @@ def test_names_are_those_of_what_the_stacks_on_gcp_make() -> None:
         "Instance": "instance",
     }
     for stack in STACKS["gcp"]:
-        resources = yaml.safe_load((REPO / f"tests/components/made/{stack}.yaml").read_text())
+        resources = load(REPO / f"tests/components/made/{stack}.yaml")
         names: dict[str, set[str]] = {what: set() for what in looked.values()}
         for key, resource in resources.items():
             kind, inputs = key.rpartition("(")[2].rstrip(")"), resource.get("inputs") or {}
