@@ -8,7 +8,7 @@ import sys
 from mpi4py import MPI
 
 world = MPI.COMM_WORLD
-asked = int(os.environ.get("RAILHEAD_WORLD_SIZE", world.size))
+asked = int(os.environ["RAILHEAD_WORLD_SIZE"])
 if world.size != asked:
     sys.exit(f"error: world size is {world.size}, the job asked for {asked}")
 total = world.allreduce(world.rank + 1)

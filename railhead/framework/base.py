@@ -7,7 +7,7 @@ interface; none of them names a framework.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -218,10 +218,10 @@ class Framework(ABC):
         del words, gang, gpus
         return []
 
-    def passed_on(self, words: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
-        """Return the words that also pass these variables of the first pod to the other pods."""
-        del names
-        return tuple(words)
+    def sent(self, words: Sequence[str], names: Iterable[str]) -> dict[str, str]:
+        """Return the variables by which these ones of the first pod reach the other pods, too."""
+        del words, names
+        return {}
 
     def saving(self, seconds: int) -> dict[str, str]:
         """Return the variables by which processes that must end have so long to save their work."""

@@ -1,14 +1,14 @@
 """MPI by Open MPI's mpirun: the first pod starts the others' processes over ssh.
 
 As Trainer's MPI policy has it: a launcher that is a node too, pods of sshd, a key of the job's own,
-and a hostfile. sshd gives a process none of its container's variables: a runtime says its own to
-sshd, but for those that choose a network, and launch says all of them to mpirun.
+and a hostfile. sshd gives a process none of its container's variables: mpirun's ssh sends those of
+the launcher by name, the daemons that it starts give them to their ranks, and the user's words stay
+as they are (Open MPI 4.1.4, orte/mca/plm/rsh/plm_rsh_module.c, schizo_ompi.c, setup_fork).
 """
 
 from __future__ import annotations
 
 import copy
-import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from railhead.base.errors import InputError
 from railhead.base.names import TRAINER_JOB, TRAINER_LAUNCHER
-from railhead.catalog.switches import SWITCHES
 from railhead.framework.base import SHELLS, WRAPPERS, Framework, Gang
 
 if TYPE_CHECKING:
@@ -25,19 +24,15 @@ if TYPE_CHECKING:
 #: As in the images of Trainer and of the MPI operator (build/base/Dockerfile, v0.7.0).
 HOME = "/home/mpiuser"
 SSH_PORT = 2222
-SSHD = ("/usr/sbin/sshd", "-De", "-f", f"{HOME}/.sshd_config")
+SSHD = ("/usr/sbin/sshd", "-De", "-f", f"{HOME}/.sshd_config", "-o", "AcceptEnv=*")
 _HOSTFILE = "/etc/mpi/hostfile"
-_MPIRUN = ("mpirun", "mpiexec", "orterun")
-# Horovod's own passes on all variables (horovod 0.28.1, horovod/runner/mpi_run.py).
-_STARTERS = (*_MPIRUN, "horovodrun")
-_PATH = rf"(?:[\w.+${{}}-]*/)*(?:{'|'.join(_STARTERS)})"
-# One where a command begins in a shell's text, also quoted or looked up, and what stands before it.
-_IN_SHELL = re.compile(
-    r"((?:^|[;&|()`\n]|[{!]\s|\b(?:do|elif|else|exec|if|nohup|then|until|while)\s"
-    rf"|\b(?:{'|'.join(sorted(WRAPPERS))})\s(?:[^;&|()\n]*?\s)?)\s*(?:\w+=\S*\s+)*)"
-    rf"((?P<quote>[\"']?)(?:{_PATH}|\$\((?:which|command -v) {_PATH}\)|`which {_PATH}`)(?P=quote))"
-    r"(?=\s)"
-)
+# Split at spaces; what Trainer and the MPI operator set is added to it (plm_rsh_module.c).
+_AGENT = "OMPI_MCA_plm_rsh_agent"
+# What sshd sets itself, whatever a client sends (OpenSSH 9.2p1, session.c, do_setup_env).
+_OF_SSHD = frozenset(("HOME", "LOGNAME", "MAIL", "PATH", "SHELL", "USER"))
+# sshd takes 129 without a word about more (session.c, session_env_req); ssh may send LC_* as well.
+_MOST = 100
+_STARTS = re.compile(r"\b(?:mpirun|mpiexec|orterun|horovodrun)\b")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,29 +74,31 @@ class Mpi(Framework):
             "OMPI_COMM_WORLD_LOCAL_SIZE": str(gang.processes),
         }
 
-    def passed_on(self, words: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
-        """Add mpirun's ``-x`` for each variable that the words do not pass on themselves.
+    def sent(self, words: Sequence[str], names: Iterable[str]) -> dict[str, str]:
+        """Return mpirun's ssh with the variables that it sends; Open MPI itself sends its own.
 
-        Not by ``OMPI_MCA_mca_base_env_list``: beside any ``-x`` mpirun ends with it (Open MPI
-        4.1.4, orte/tools/orterun/help-orterun.txt, orterun:conflict-env-set).
+        ``mpirun -x`` wins over them. Not by ``OMPI_MCA_mca_base_env_list``: beside any ``-x``
+        mpirun ends with it (Open MPI 4.1.4, orte/tools/orterun/help-orterun.txt).
 
         Raises:
-            InputError: the job leaves Open MPI without TCP.
+            InputError: the job leaves Open MPI without TCP, or sshd would not take a variable.
         """
-        self._check_interfaces(words, names)
-        if any("mca_base_env_list" in text for text in (*words, *names)):
-            return tuple(words)
-        at = next((n for n, word in enumerate(words) if word.rpartition("/")[2] in _MPIRUN), None)
-        if at is None:
-            return tuple(_in_shell(word, names) if _shell(words) else word for word in words)
-        pairs = itertools.pairwise(words)
-        given = {name.partition("=")[0] for option, name in pairs if option == "-x"}
-        added = _passing(names, given)
-        results = [*words[: at + 1], *added]
-        for word in words[at + 1 :]:
-            # Each program has options of its own (Open MPI 4.1.4, orted_submit.c, create_app).
-            results += [word, *added] if word == ":" else [word]
-        return tuple(results)
+        given = sorted({*names})
+        self._check_interfaces(words, given)
+        if kept := [name for name in given if name in _OF_SSHD]:
+            raise InputError(
+                f"env: {', '.join(kept)}: not allowed, since sshd sets its own in all pods but the "
+                "first, where mpirun runs",
+                remedy=f"leave it out, and say it to mpirun: `mpirun -x {kept[0]}=VALUE`",
+            )
+        sent = [name for name in given if not name.startswith("OMPI_")]
+        if len(sent) > _MOST:
+            raise InputError(
+                f"env: {len(sent)} variables with the runtime's and the job's secrets; allowed: "
+                f"{_MOST}, for sshd takes no more",
+                remedy="move some to a file of the job",
+            )
+        return {_AGENT: " ".join(("ssh", *(f"-oSendEnv={name}" for name in sent)))}
 
     def _check_interfaces(self, words: Sequence[str], names: Sequence[str]) -> None:
         """Refuse interfaces that Open MPI is to leave out, beside the runtime's that it is to take.
@@ -124,12 +121,12 @@ class Mpi(Framework):
     def start(self, words: Sequence[str], gang: Gang) -> tuple[str, ...]:
         """Return one process a slot of the hostfile, unless the words start a launcher themselves.
 
-        Up to Open MPI 4.1 mpirun ends below another mpirun (open-mpi/ompi issue 11148).
+        They do if that is the first of them, or if a shell, a profiler or its like is and another
+        names one. Up to Open MPI 4.1 mpirun ends below another (open-mpi/ompi issue 11148).
         """
-        first, *rest = (word.rpartition("/")[2] for word in words)
-        wrapped = first in WRAPPERS and not {*_STARTERS}.isdisjoint(rest)
-        in_text = _shell(words) and any(_IN_SHELL.search(word) for word in words)
-        if first in _STARTERS or wrapped or in_text:
+        first = words[0].rpartition("/")[2]
+        below = words[1:] if first in SHELLS or first in WRAPPERS else ()
+        if any(map(_STARTS.search, (first, *below))):
             return tuple(words)
         # Pods have their cores by quota: binding would crowd them on the first ones.
         mpirun = ("mpirun", "-np", str(gang.world_size), "--bind-to", "none")
@@ -144,7 +141,7 @@ class Mpi(Framework):
         (container,) = (
             c for c in server["template"]["spec"]["containers"] if c["name"] == self.container
         )
-        container["command"] = [*SSHD, *_set_env(container.get("env", ()))]
+        container["command"] = list(SSHD)
         container["readinessProbe"] = {"tcpSocket": {"port": SSH_PORT}, "periodSeconds": 2}
         inside = launcher["template"]["spec"]
         inside["initContainers"] = [*inside.get("initContainers", ()), named(container["image"])]
@@ -159,43 +156,6 @@ class Mpi(Framework):
                 },
             ],
         }
-
-
-def _shell(words: Sequence[str]) -> bool:
-    """Return whether a shell reads the command, also below a profiler and its like."""
-    first, *rest = (word.rpartition("/")[2] for word in words)
-    return first in SHELLS or (first in WRAPPERS and not {*SHELLS}.isdisjoint(rest))
-
-
-def _passing(names: Iterable[str], given: Iterable[str]) -> list[str]:
-    """Return mpirun's options that pass variables on, without those that it is given already."""
-    return [word for name in sorted({*names} - {*given}) for word in ("-x", name)]
-
-
-def _in_shell(text: str, names: Iterable[str]) -> str:
-    """Return a shell's text in which each mpirun passes the variables on."""
-    added = " ".join(_passing(names, re.findall(r"\s-x\s+(\w+)", text)))
-
-    def passing(match: re.Match[str]) -> str:
-        return match[0] if "horovodrun" in match[2] else f"{match[0]} {added}"
-
-    return _IN_SHELL.sub(passing, text) if added else text
-
-
-def _set_env(entries: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return sshd's option by which what it starts has its pod's variables.
-
-    Those that choose a network are not among them: the guards refuse them in a command, launch
-    passes them by ``-x``, and NCCL reads them from the file that the runtime mounts.
-    sshd_config(5) of OpenSSH 7.8 and newer, SetEnv; a launcher's ``-x`` wins over it.
-    """
-    pairs = (
-        f"{e['name']}={e['value']}"
-        for e in entries
-        if not set('"\\') & set(e.get("value", '"')) and e["name"] not in SWITCHES
-    )
-    text = " ".join(f'"{pair}"' for pair in pairs)
-    return ("-o", f"SetEnv={text}") if text else ()
 
 
 def named(image: str) -> dict[str, Any]:

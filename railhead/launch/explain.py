@@ -307,6 +307,7 @@ _WHY = {
     "CHECKPOINT_DIR": "the job's own directory in the claim that its runtime mounts",
     "RAILHEAD_ROLE": "which role the pod has",
     "RAILHEAD_LAUNCHER": "launcher: none, so no process has to join one world",
+    "OMPI_MCA_plm_rsh_agent": "by which mpirun's ssh takes the other variables to all pods",
     "NCCL_NET": "fabric: none, so NCCL takes TCP unless env says otherwise",
 }
 

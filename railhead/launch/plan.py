@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from railhead.base.errors import InputError
+from railhead.base.errors import InputError, PrerequisiteError
 from railhead.base.names import FABRIC_LABEL, LAUNCHER_LABEL, LOGS, NVLINK_CLAIM
 from railhead.base.quantity import parse
 from railhead.contract import ClusterContract, NodePool, Runtime, Share
@@ -326,7 +326,6 @@ def _started(
     choice: Choice,
     contract: ClusterContract,
     processes: int,
-    env: Mapping[str, str],
     role: str,
 ) -> tuple[tuple[str, ...], dict[str, str], Proof | None]:
     """Return the words that start the job, what launch itself tells its processes, and its proof.
@@ -344,11 +343,29 @@ def _started(
     every = framework.wiring(gang) | {NODES: str(job.nodes)}
     wiring = {name: value for name, value in every.items() if name in runtime.told}
     proof = prove(framework, gang, contract.fabric) if job.verify else None
-    names = [*runtime.environment, *env, *job.secrets]
     # A command that starts its processes itself would start all of them in each process.
     own = job.launcher == "own"
     started = program_of(words) if own else framework.start(words, gang)
-    return framework.passed_on(started, names), wiring, proof
+    return started, wiring, proof
+
+
+def _sent(
+    framework: Framework, runtime: Runtime, words: Sequence[str], names: Iterable[str]
+) -> dict[str, str]:
+    """Return the variables by which the job's others and the runtime's reach all of its pods.
+
+    Raises:
+        InputError: they cannot.
+        PrerequisiteError: an earlier Railhead made the runtime, whose pods take none.
+    """
+    results = framework.sent(words, (*runtime.environment, *names))
+    if not results.keys() <= runtime.environment.keys():
+        raise PrerequisiteError(
+            f"runtime {runtime.name}: an older Railhead made it, and its pods would not get the "
+            "job's variables",
+            remedy="run `pulumi up` on the cluster's stack again",
+        )
+    return results
 
 
 def hosts(job: str, replicated_job: str, nodes: int) -> tuple[str, ...]:
@@ -460,7 +477,9 @@ def _part(job: JobFile, files: tuple[Payload, ...], contract: ClusterContract, r
     # A TrainJob leaves the number to its runtime, and no job with one of these is a TrainJob.
     counts = job.min_nodes is not None or bool(job.roles)
     env = _environment(job, runtime, processes, role)
-    command, wiring, proof = _started(job, files, choice, contract, processes, env, role)
+    command, wiring, proof = _started(job, files, choice, contract, processes, role)
+    if framework is not None:
+        env = _sent(framework, runtime, command, (*env, *job.secrets)) | env
     return Plan(
         name=job.name,
         namespace=queue.namespace,

@@ -288,7 +288,8 @@ def _environment(config: RuntimeConfig, framework: Framework, wired: Wiring) -> 
     own = ours | of_image | dict(config.environment)
     if python and own["PYTHONPATH"] != PYTHON_DIRECTORY:
         own["PYTHONPATH"] += f":{PYTHON_DIRECTORY}"
-    return MappingProxyType(dict(wired.environment) | own)
+    every = dict(wired.environment) | own
+    return MappingProxyType(dict(framework.sent((), every)) | every)
 
 
 def _own_number(framework: Framework) -> list[dict[str, Any]]:

@@ -6,10 +6,8 @@ controllers and the kubelet do, and compared with it.
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
-import shlex
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -18,7 +16,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from railhead.base.errors import InputError
+from railhead.base.errors import InputError, PrerequisiteError
 from railhead.base.names import NVLINK_CLAIM
 from railhead.catalog.switches import SWITCHES, in_words
 from railhead.config import parse
@@ -126,112 +124,111 @@ def test_every_row_says_where_it_was_read() -> None:
 
 
 @pytest.mark.parametrize("framework", ["mpi", "horovod"])
-def test_mpirun_passes_on_what_its_processes_need(framework: str) -> None:
+def test_ssh_takes_the_variables_to_the_other_pods(framework: str) -> None:
     """A process started over ssh has none of its container's variables."""
-    needed = {"NCCL_SOCKET_IFNAME", "CHECKPOINT_DIR", "RAILHEAD_WORLD_SIZE", "TOKEN"}
-    secrets = {"secrets": {"TOKEN": "hub/token"}}
-    made = plan(framework, 2, 4, more=secrets)
-    assert made.command[0] == "mpirun"
+    needed = {"NCCL_SOCKET_IFNAME", "CHECKPOINT_DIR", "RAILHEAD_WORLD_SIZE", "LR", "TOKEN"}
+    made = plan(framework, 2, 4, more={"secrets": {"TOKEN": "hub/token"}, "env": {"LR": "2"}})
     assert made.command[-4:-3] == ("python3",)
-    for command in (
-        made.command,
-        pods("mpijob", made, objects("mpijob", made))[0].container["args"],
-    ):
-        assert needed <= passed(command)
-    # Beside the list, any -x ends mpirun.
-    assert "OMPI_MCA_mca_base_env_list" not in json.dumps(objects("trainjob", made))
-    assert "OMPI_MCA_mca_base_env_list" not in json.dumps(made.template)
+    (job,) = objects("trainjob", made)
+    launcher, server = (pod.container for pod in pods("mpijob", made, objects("mpijob", made)))
+    for entries in (job["spec"]["trainer"]["env"], launcher["env"]):
+        assert needed <= sent(entries)
+        # Open MPI takes its own; beside the list of it, any -x ends mpirun (4.1.4).
+        assert not [name for name in sent(entries) if name.startswith("OMPI_")]
+        assert "OMPI_MCA_mca_base_env_list" not in {e["name"] for e in entries}
+    assert server["command"][-2:] == ["-o", "AcceptEnv=*"]
+    assert "-x" not in (*made.command, *launcher["args"])
 
 
-def passed(words: Iterable[str]) -> set[str]:
-    return {name for option, name in itertools.pairwise(words) if option == "-x"}
+def sent(entries: Iterable[dict[str, Any]]) -> set[str]:
+    """Return the names that mpirun's ssh sends; Open MPI splits its agent at each space."""
+    (agent,) = (e["value"] for e in entries if e["name"] == "OMPI_MCA_plm_rsh_agent")
+    ssh, *options = agent.split(" ")
+    assert ssh == "ssh"
+    assert all(option.startswith("-oSendEnv=") for option in options)
+    return {option.removeprefix("-oSendEnv=") for option in options}
 
 
-def test_a_launchers_own_words_keep_what_they_pass_on() -> None:
-    own = [
-        "/opt/mpi/bin/mpirun",
-        "-np",
-        "8",
-        "-x",
-        "LR=1",
-        "-x",
-        "NCCL_SOCKET_IFNAME",
-        "all_reduce",
-    ]
-    made = plan("mpi", 2, 4, more={"command": own, "env": {"LR": "2"}})
-    assert made.command[0] == own[0]
-    assert made.command[-len(own) + 1 :] == tuple(own[1:])
-    assert made.command.count("NCCL_SOCKET_IFNAME") == 1
-    assert "LR" not in made.command
-    for chosen in (["mpirun", "--mca", "mca_base_env_list", "A", "x"], ["horovodrun", "x"]):
-        assert plan("mpi", 2, 4, more={"command": chosen}).command == tuple(chosen)
+def test_runtimes_of_mpi_take_their_variables_to_all_pods() -> None:
+    """Jobs of kubectl and the SDK, too; sshd's SetEnv would win over their own (sshd_config)."""
+    raw = lab_cluster()
+    raw["runtimes"][0] |= {"framework": "mpi", "environment": {"MINE": "1"}}
+    [runtime, *_] = runtimes(parse(raw, where="test"))
+    roles = runtime.spec["template"]["spec"]["replicatedJobs"]
+    server, launcher = (
+        role["template"]["spec"]["template"]["spec"]["containers"][0] for role in roles
+    )
+    names = {e["name"] for e in launcher["env"] if not e["name"].startswith("OMPI_")}
+    assert sent(launcher["env"]) == names >= {"MINE", "NCCL_SOCKET_IFNAME"}
+    assert server["command"][-2:] == ["-o", "AcceptEnv=*"]
+    assert not any("SetEnv" in word for word in server["command"])
+    assert not re.search(in_words(SWITCHES), " ".join(server["command"]))
+    assert "command" not in launcher
 
 
-def test_each_program_of_mpirun_gets_the_variables() -> None:
-    own = ["mpirun", "-np", "1", "a", ":", "-np", "7", "b"]
-    made = plan("mpi", 2, 4, more={"command": own, "env": {"LR": "2"}})
-    first, second = " ".join(made.command).split(" : ")
-    assert passed(first.split()) == passed(second.split())
-    assert "LR" in passed(second.split())
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"env": {"PATH": "/opt/bin", "HOME": "/x"}}, "env: HOME, PATH: not allowed"),
+        ({"secrets": {"USER": "a/b"}}, "env: USER: not allowed"),
+        ({"env": {f"V{n}": "" for n in range(100)}}, "allowed: 100, for sshd takes no more"),
+    ],
+)
+def test_variable_that_sshd_would_not_take_is_refused(more: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        plan("mpi", 2, 4, more=more)
+    assert plan("torch", 2, more=more).nodes == 2
+
+
+def test_pods_of_an_older_runtime_would_not_get_the_variables() -> None:
+    before = contract("mpi", 8)
+    (runtime,) = before.runtimes
+    text = json.dumps(runtime.pod).replace("OMPI_MCA_plm_rsh_agent", "MINE")
+    older = runtime.model_copy(update={"pod": json.loads(text)})
+    job = parse_job("name: a\nnodes: 2\nframework: mpi\ncommand: [train.py]\n", where="job")
+    with pytest.raises(PrerequisiteError, match="an older Railhead made it") as caught:
+        make_plan(job, (), before.model_copy(update={"runtimes": (older,)}))
+    assert "pulumi up" in caught.value.remedy
 
 
 @pytest.mark.parametrize(
     "words",
     [
+        ["/opt/mpi/bin/mpirun", "-np", "8", "-x", "LR=1", "a", ":", "-np", "7", "b"],
+        ["mpirun.openmpi", "-np", "8", "x"],
+        ["horovodrun", "-np", "8", "x"],
         ["env", "A=b", "mpirun", "-np", "8", "x"],
         ["nsys", "profile", "-o", "y", "/opt/mpi/bin/mpiexec", "x"],
-        ["bash", "-c", ". hpcx-init.sh && hpcx_load; A=1 ${HPCX_MPI_DIR}/bin/mpirun -np 8 x"],
-        ["sh", "-c", "exec mpirun -x LR x"],
-        ["sh", "-c", "if ! numactl --interleave=all mpirun -np 8 x; then exit 3; fi"],
-        ["sh", "-c", "until timeout 9h env A=b mpirun -np 8 x; do sleep 1; done"],
         ["timeout", "9h", "bash", "-c", "mpirun -np 8 x"],
+        ["conda", "run", "-n", "mpi", "sh", "-c", "orterun -np 8 x"],
+        ["bash", "-c", ". hpcx-init.sh && hpcx_load; A=1 ${HPCX_MPI_DIR}/bin/mpirun -np 8 x"],
+        ["sh", "-c", "if ! numactl --interleave=all mpirun -np 8 x; then exit 3; fi"],
         ["bash", "-c", 'set -e\n"${MPI_HOME}/bin/mpirun" -np 8 x'],
-        ["bash", "-c", "$(which mpirun) -np 8 x"],
-        ["sh", "-c", 'exec "$(command -v mpirun)" -np 8 x'],
-        ["bash", "-c", "`which mpirun` -np 8 x"],
+        ["sh", "-c", 'RUN="$(command -v mpirun.openmpi)"; exec $RUN -np 8 x'],
     ],
     ids=" ".join,
 )
-def test_no_mpirun_is_put_before_another(words: list[str]) -> None:
+def test_no_word_is_put_into_a_command_with_mpirun(words: list[str]) -> None:
     """Up to Open MPI 4.1 it ends with `mpirun does not support recursive calls`."""
-    made = plan("mpi", 2, 4, more={"command": words, "env": {"LR": "2"}})
-    assert made.command[: len(words) - 1][0] == words[0]
-    text = " ".join(made.command)
-    assert len(re.findall(r"mpirun|mpiexec", text)) == 1
-    for name in ("LR", "NCCL_SOCKET_IFNAME", "CHECKPOINT_DIR"):
-        assert text.count(f"-x {name} ") == 1, name
-    assert text.index("-x ") > re.search(r"mpirun|mpiexec", text).start()  # type: ignore[union-attr]
+    assert plan("mpi", 2, 4, more={"command": words}).command == tuple(words)
 
 
-def test_launcher_that_cannot_be_seen_is_not_started_by_mpirun() -> None:
-    words = ["bash", "run.sh"]
-    assert plan("mpi", 2, 4, more={"command": words}).command[0] == "mpirun"
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["bash", "run.sh"],
+        ["sh", "-c", ". mpirun_env.sh && ./x"],
+        ["nsys", "profile", "-o", "mpirun_trace", "./x"],
+        ["/opt/mpirun/bin/x"],
+        ["./x", "mpirun"],
+    ],
+    ids=" ".join,
+)
+def test_other_commands_are_started_by_mpirun(words: list[str]) -> None:
+    made = plan("mpi", 2, 4, more={"command": words}).command
+    assert made == ("mpirun", "-np", "8", "--bind-to", "none", *words)
     own = plan("mpi", 2, 4, more={"command": words, "launcher": "own"})
     assert own.command == tuple(words)
-    for text in (
-        "which mpirun && ./x",
-        "echo mpirun ",
-        "ls ${DIR}/bin/mpirun && ./x",
-        "ls $(which mpirun) x",
-        "RUN=$(which mpirun) && $RUN -np 8 x",
-        'RUN="$(which mpirun)" ./x',
-    ):
-        made = plan("mpi", 2, 4, more={"command": ["sh", "-c", text]})
-        assert (made.command[0], made.command[-1]) == ("mpirun", text)
-
-
-def test_sshd_gives_variables_that_choose_no_network() -> None:
-    """Guards refuse those that do in a command; NCCL reads them from the runtime's file."""
-    raw = lab_cluster()
-    raw["runtimes"][0]["framework"] = "mpi"
-    [runtime, *_] = runtimes(parse(raw, where="test"))
-    server, launcher = runtime.spec["template"]["spec"]["replicatedJobs"]
-    (container,) = server["template"]["spec"]["template"]["spec"]["containers"]
-    pairs = shlex.split(container["command"][-1].removeprefix("SetEnv="))
-    values = {e["name"]: e["value"] for e in container["env"]}
-    assert pairs == [f"{name}={values[name]}" for name in values if name not in SWITCHES]
-    assert not re.search(in_words(SWITCHES), " ".join(container["command"]))
-    assert "command" not in launcher["template"]["spec"]["template"]["spec"]["containers"][0]
 
 
 def test_pods_of_mpi_run_as_the_user_of_their_images() -> None:
