@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
-import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from railhead.review.jobs import ASIDE, FUNCTIONS, of_job, savers, training
+from railhead.review.jobs import ASIDE, FUNCTIONS, kept, of_job, savers, training
 from railhead.review.judged import quoted
-from railhead.review.model import Finding, Level, Loss
+from railhead.review.model import Finding, Loss
 from railhead.review.reading import (
-    assigned,
+    Names,
+    beginning,
     called,
-    computed,
-    mapping,
+    given,
     name_of,
     nodes,
+    options,
+    resolved,
     snake,
     written,
 )
 from railhead.review.sources import Sources
+from railhead.review.values import Amount, amount, named, of_program
 
-# A number and its unit: seconds for times, as written for others, such as Composer's ``500ba``.
-_Amount = tuple[float, str]
-_NUMBER = re.compile(r"(-?\d[\d_]*(?:\.\d+)?)\s*([a-zA-Z]*)")
-_SECONDS = {"s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_TIMES = {"seconds": 1.0, "minutes": 60.0, "hours": 3600.0, "days": 86400.0}
 _SAVE = r"(?:auto)?sav(?:e|es|ing)|checkpoint(?:s|ing|er)?|ckpts?|snapshots?"
 _EVERY = (
     r"every|intervals?|steps|freq|frequency|period|seconds|minutes|hours|epochs|iters|iterations"
@@ -43,240 +42,212 @@ _OTHER = re.compile(
     r"|kept|last|limit|load|max|min|next|older|resume|retry|retries|size|start|timeouts?|total|ttl"
     r"|wait|warmup|warn|write)(?:_|$)"
 )
-# Settings that say whether anything is saved at all, and values that say no.
+# Numbers of checkpoints that stay, and folders for what a run keeps.
+_KEPT = re.compile(
+    rf"(?:^|_)(?:(?:{_SAVE})_(?:total_limit|top_k)|(?:keep_last|keep_latest|max_to_keep)(?:_\w+)?)$"
+)
+_FOLDER = re.compile(
+    rf"(?:^|_)(?:(?:{_SAVE}|output|out)_(?:\w+_)?(?:dir|directory|path|folder|root|uri)"
+    r"|default_root_dir|dirpath)$"
+)
+_GOES = re.compile(r"(?:/tmp|/var/tmp|/dev/shm)(?:/|$)")
 _SWITCH = re.compile(r"(?:^|_)(?:enable_checkpoint(?:s|ing)?|save_strategy|save_checkpoints?)$")
+_BARE = re.compile(r"(?:^|_)save_(?:only_model|weights_only)$")
+_STRICT = re.compile(r"(?:^|_)load_\w*_?strict$|(?:^|_)strict_loading$")
 _OFF = frozenset({"0", "false", "no", "none", "off"})
-_ON = "on"
 # Settings of how long collectives wait for each other.
 _WAIT = re.compile(r"(?:^|_)(?:ddp|dist|distributed|nccl|process_group)_(?:\w+_)?timeout(?:_|$)")
-_SHELL = (".sh", ".mk", ".env", ".sbatch")
+
+_RARER = "saves less often ({old} -> {new}): a run that starts again has lost more steps"
+_LATER = "notices a rank that hangs later ({old} -> {new}): its gang's GPUs stand idle until then"
+
+
+def _is_interval(plain_name: str) -> bool:
+    return bool(_INTERVAL.search(plain_name) and not _OTHER.search(plain_name))
+
+
+def _often(value: Any, names: Names) -> Amount | None:
+    """Return how rarely something is saved; 0 or less is never."""
+    period = amount(value, names)
+    return period and ((period[0] if period[0] > 0 else math.inf), period[1])
+
+
+def _few(value: Any, names: Names) -> Amount | None:
+    """Return how few checkpoints stay, as a negative number; 0 or less is all of them."""
+    number = amount(value, names)
+    return number and (-number[0] if number[0] > 0 else -math.inf, number[1])
+
+
+def _is(value: Any, names: Names) -> Amount | None:
+    """Return a switch as 1 or 0; None of code that says neither."""
+    if isinstance(value, ast.expr):
+        value = resolved(value, names)
+        if not isinstance(value, ast.Constant | ast.Attribute):
+            return None
+        value = value.value if isinstance(value, ast.Constant) else value.attr
+    return (0.0 if str(value).lower() in _OFF else 1.0), ""
+
+
+def _is_not(value: Any, names: Names) -> Amount | None:
+    state = _is(value, names)
+    return state and (1 - state[0], "")
+
+
+def _goes(value: Any, names: Names) -> Amount | None:
+    """Return 1 of a folder that goes with its pod, else 0; None of what is no text."""
+    text = beginning(value, names) if isinstance(value, ast.expr) else value
+    return (float(bool(_GOES.match(text))), "") if isinstance(text, str) and text else None
+
+
+# What takes elsewhere what was written in the pod.
+_CARRIES = re.compile(r"(?:^|_)(?:copy(?:2|file|tree)?|move|put|rsync|sync)$|(?:^|_)upload")
+
+
+def _carries(text: str) -> bool:
+    """Return whether a program takes files elsewhere."""
+    calls = (node for node in nodes(text) if isinstance(node, ast.Call))
+    return any(_CARRIES.search(snake(called(call))) for call in calls)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """Settings by their names, the number that is worse the more it is, and what is lost.
+
+    ``default`` is the number of one that is not there; without it both sides must have it.
+    """
+
+    names: Callable[[str], object]
+    reads: Callable[[Any, Names], Amount | None]
+    says: str
+    loss: Loss = "data"
+    default: float | None = None
+
+
+_KINDS = (
+    _Kind(_is_interval, _often, _RARER),
+    _Kind(_WAIT.search, _often, _LATER, "jobs"),
+    _Kind(
+        _SWITCH.search,
+        _is_not,
+        "is switched off: a run that starts again begins at its first step",
+        default=0.0,
+    ),
+    _Kind(
+        _BARE.search,
+        _is,
+        "saves without optimizer and step: a run that starts again begins without them",
+        default=0.0,
+    ),
+    _Kind(
+        _STRICT.search,
+        _is_not,
+        "loads what fits: weights that a checkpoint lacks, or has by another name, stay as they "
+        "were initialized, without an error",
+        default=0.0,
+    ),
+    _Kind(
+        _KEPT.search,
+        _few,
+        "keeps fewer checkpoints ({old} -> {new}): a run that went wrong has fewer to go back to",
+    ),
+    _Kind(
+        _FOLDER.search,
+        _goes,
+        "keeps in the pod what a run saves: it is gone with the pod, and the run begins at step 0",
+    ),
+)
 
 
 def intervals(source: Sources) -> Iterator[Finding]:
-    """Yield each setting by which a job or a program saves less often, and each loop that does."""
+    """Yield each setting and each loop by which a job or a program keeps less of a run."""
     for name in source.changed:
         if name.startswith(ASIDE) or PurePath(name).name.startswith("Pulumi."):
             continue
-        texts = [source.text(name, head=head) for head in (False, True)]
-        for of, says in ((_is_interval, _RARER), (_WAIT.search, _LATER)):
-            was, now = (_settings(name, text, of) for text in texts)
-            if texts[0]:
-                # A switch that is not there yet is on.
-                new = {key: _on(amounts) for key, amounts in now.items() if key not in was}
-                was |= {key: amounts for key, amounts in new.items() if amounts}
-            yield from _rarer(source, was, now, says)
+        texts = source.texts(name)
+        for kind in _KINDS:
+            if kind.reads is _goes and name.endswith(".py") and _carries(texts[1] or ""):
+                continue
+            was, now = (_settings(name, text or "", kind) for text in texts)
+            if texts[0] and kind.default is not None:
+                new = {key: len(rows) for key, rows in now.items() if key not in was}
+                was |= {key: [(kind.default, "")] * count for key, count in new.items()}
+            yield from _worse(source, was, now, kind)
     yield from _loops(source)
     yield from _held_back(source)
     yield from _patience(source)
 
 
-_RARER = "saves less often ({old} -> {new}): a run that starts again has lost more steps"
-_NEVER = "is switched off: a run that starts again begins at its first step"
-_LATER = "notices a rank that hangs later ({old} -> {new}): its gang's GPUs stand idle until then"
+def _settings(name: str, text: str, kind: _Kind) -> dict[str, list[Amount]]:
+    """Return the amounts of a file's settings of a kind."""
+    results: dict[str, list[Amount]] = {}
+    known = given(text) if name.endswith(".py") else {}
+    # Such a name speaks for itself where it stands.
+    names = {key: value for key, value in known.items() if not kind.names(snake(key).strip("_"))}
+    for key, value in named(name, text):
+        if kind.names(snake(key).strip("_")) and (period := kind.reads(value, names)) is not None:
+            results.setdefault(f"{name}: {key.lstrip('-')}", []).append(period)
+    return results
 
 
-def _rarer(
+def _worse(
     source: Sources,
-    was: Mapping[str, Sequence[_Amount]],
-    now: Mapping[str, Sequence[_Amount]],
-    says: str = _RARER,
+    was: Mapping[str, Sequence[Amount]],
+    now: Mapping[str, Sequence[Amount]],
+    kind: _Kind,
 ) -> Iterator[Finding]:
     """Yield a finding for each "file: name" of which an amount grew."""
     for subject, before in was.items():
         after = now.get(subject, ())
         pairs = zip(before, after, strict=True) if len(before) == len(after) else ()
-        if grown := next((pair for pair in pairs if _grew(*pair)), None):
-            old, new = (f"{amount:g}{unit}" for amount, unit in grown)
-            text = _NEVER if grown[0][1] == _ON else says.format(old=old, new=new)
-            name, _, word = subject.partition(": ")
-            word = word.rpartition("% ")[2] or word
-            at = name if name in source.changed else source.changed[0]
-            loss: Loss = "jobs" if says is _LATER else "data"
-            yield of_job("save-interval", source, subject, at, word, ("ask", loss, text))
+        grown = next((p for p in pairs if p[0][1] == p[1][1] and p[0][0] < p[1][0]), None)
+        if grown:
+            old, new = map(_shown, grown)
+            yield _finding(source, subject, (kind.loss, kind.says.format(old=old, new=new)))
 
 
-def _grew(was: _Amount, now: _Amount) -> bool:
-    """Return whether an interval grew; none at all is written as 0 or less."""
-    return was[1] == now[1] and (0 < was[0] < now[0] or now[0] <= 0 < was[0])
+def _shown(period: Amount) -> str:
+    number, unit = period
+    return {math.inf: "0", -math.inf: "all"}.get(number, f"{abs(number):g}{unit}")
 
 
-def _is_interval(plain: str) -> bool:
-    """Return whether a setting says how often something is saved, or whether it is."""
-    return bool(_SWITCH.search(plain) or (_INTERVAL.search(plain) and not _OTHER.search(plain)))
-
-
-def _settings(name: str, text: str | None, of: Callable[[str], object]) -> dict[str, list[_Amount]]:
-    """Return the amounts of a file's settings whose names are ``of`` a kind."""
-    results: dict[str, list[_Amount]] = {}
-    for key, value in _named(name, text or ""):
-        plain = snake(key).strip("_")
-        if of(plain) and (amount := _state(plain, value)) is not None:
-            results.setdefault(f"{name}: {key.lstrip('-')}", []).append(amount)
-    return results
-
-
-def _state(plain: str, value: Any) -> _Amount | None:
-    """Return the amount of a setting; of a switch 1 or 0."""
-    if not _SWITCH.search(plain):
-        return _amount(value)
-    if isinstance(value, ast.expr):
-        if not isinstance(value, ast.Constant):
-            return None
-        value = value.value
-    return (0.0 if str(value).lower() in _OFF else 1.0), _ON
-
-
-def _on(amounts: Sequence[_Amount]) -> list[_Amount]:
-    """Return switches as they are by default; nothing for other settings."""
-    return [(1.0, unit) for _, unit in amounts if unit == _ON]
-
-
-def _named(name: str, text: str) -> Iterator[tuple[str, Any]]:
-    """Yield names with their values: of a program as code, of other files as text or number."""
-    suffix = PurePath(name).suffix
-    if suffix == ".py":
-        yield from _of_program(text)
-    elif suffix in (".yaml", ".yml", ".json"):
-        yield from _of_data((), mapping(text) or {})
-    elif suffix in _SHELL:
-        yield from _of_words(text.replace("\\\n", " ").split())
-
-
-def _of_data(path: tuple[str, ...], value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        if {"name", "value"} <= value.keys():
-            yield str(value["name"]), value["value"]
-        for key, inner in value.items():
-            yield from _of_data((*path, str(key)), inner)
-    elif isinstance(value, list):
-        yield from _of_words([str(item) for item in value if not isinstance(item, Mapping | list)])
-        for item in value:
-            yield from _of_data(path, item)
-    elif isinstance(value, str) and " " in value.strip():
-        yield from _of_words(_split(value))
-    elif path:
-        yield ".".join(path[-2:]), value
-
-
-def _split(text: str) -> list[str]:
-    try:
-        return shlex.split(text, comments=True)
-    except ValueError:
-        return text.split()
-
-
-def _of_words(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the options of a command, and what it sets: ``--a 1``, ``--a=1``, ``a=1``."""
-    for word, following in zip(words, [*words[1:], ""], strict=False):
-        head, sets, value = word.partition("=")
-        if sets or word.startswith("-"):
-            yield head, value if sets else following
-
-
-def _of_program(text: str) -> Iterator[tuple[str, Any]]:
-    for node in nodes(text):
-        if isinstance(node, ast.Call):
-            yield from _of_call(node)
-        elif isinstance(node, ast.Assign):
-            for target in node.targets:
-                yield name_of(target), node.value
-        elif isinstance(node, ast.AnnAssign) and node.value is not None:
-            yield name_of(node.target), node.value
-        elif isinstance(node, ast.Dict):
-            for key, value in zip(node.keys, node.values, strict=True):
-                if isinstance(key, ast.Constant):
-                    yield str(key.value), value
-        elif isinstance(node, ast.List | ast.Tuple):
-            texts = [item.value for item in node.elts if isinstance(item, ast.Constant)]
-            yield from _of_words([str(item) for item in texts])
-        elif isinstance(node, ast.arguments):
-            for argument, default in zip(node.args[::-1], node.defaults[::-1], strict=False):
-                yield argument.arg, default
-            for argument, known in zip(node.kwonlyargs, node.kw_defaults, strict=True):
-                if known is not None:
-                    yield argument.arg, known
-
-
-def _of_call(node: ast.Call) -> Iterator[tuple[str, Any]]:
-    """Yield the arguments of a call by their names, those of a class by its name too."""
-    function = called(node)
-    for keyword in node.keywords:
-        whole = f"{function}.{keyword.arg}" if function[:1].isupper() else str(keyword.arg)
-        yield whole, keyword.value
-    first = node.args[0] if node.args else None
-    if isinstance(first, ast.Constant) and isinstance(first.value, str):
-        # `add_argument("--save-every", default=500)`, `os.environ.get("SAVE_EVERY", "500")`
-        rest = [k.value for k in node.keywords if k.arg == "default"] or node.args[1:2]
-        yield from ((first.value, value) for value in rest)
-
-
-def _amount(value: Any, names: Mapping[str, ast.expr] | None = None) -> _Amount | None:
-    """Return the number of a value, of a text or of code; None if it has none.
-
-    Code may say it by one of the ``names`` that have one value each.
-    """
-    names = names or {}
-    if isinstance(value, ast.expr):
-        value = names.get(name_of(value), value)
-    if isinstance(value, ast.Call):
-        if name_of(value.func) == "timedelta":
-            given = [*zip(("days", "seconds"), value.args, strict=False)]
-            given += [(str(k.arg), k.value) for k in value.keywords]
-            parts = [(computed(names.get(name_of(v), v)), _TIMES.get(k)) for k, v in given]
-            if any(None in part for part in parts):
-                return None
-            return sum((number or 0) * (unit or 0) for number, unit in parts), "s"
-        # `int(text)`, `os.environ.get(name, default)`
-        place = 0 if name_of(value.func) in ("int", "float") else 1
-        known = name_of(value.func) in ("int", "float", "get", "getenv", "setdefault")
-        return _amount(value.args[place]) if known and len(value.args) > place else None
-    if isinstance(value, ast.expr):
-        number = computed(value)
-        if number is not None:
-            return number, ""
-        value = getattr(value, "value", None) if isinstance(value, ast.Constant) else None
-    if isinstance(value, bool) or value is None:
-        return None
-    match = _NUMBER.fullmatch(str(value).strip())
-    if match is None:
-        return None
-    amount, unit = float(match.group(1).replace("_", "")), match.group(2)
-    scale = _SECONDS.get(unit.lower())
-    return (amount, unit) if scale is None else (amount * scale, "s")
+def _finding(source: Sources, subject: str, row: tuple[Loss, str], word: str = "") -> Finding:
+    """Return a finding on a "file: name", at the change that has the last word of the name."""
+    name, _, rest = subject.partition(": ")
+    at = name if name in source.changed else source.changed[0]
+    lines = "\n".join(line for hunk in source.hunks(at) for line in (*hunk.before, *hunk.after))
+    words = re.split(r"[. ]", rest)[::-1]
+    word = word or next((part for part in words if part in lines), words[0])
+    return of_job("save-interval", source, subject, at, word, ("ask", *row))
 
 
 # What starts the processes of a job as one group.
 _GROUPS = re.compile(
     r"^(?:init_process_group|init_distributed|InitProcessGroupKwargs|Accelerator|\w*Strategy)$"
 )
-
-
 # What NCCL's groups have by default, in seconds (c10d/ProcessGroupNCCL.hpp of 2.2 and later).
 _PATIENCE = 600.0
 
 
 def _patience(source: Sources) -> Iterator[Finding]:
     """Yield the longest time limit of collectives, where it grew."""
-    texts = training(source)
-    was, now = ([row for name in of for row in _limits(name, of[name])] for of in texts)
-    given = [seconds for seconds, _ in was if seconds]
+    was, now = ([row for name in of for row in _limits(name, of[name])] for of in training(source))
+    limits = [seconds for seconds, _ in was if seconds]
     seconds, subject = max(now, default=(0.0, ""))
-    known = max(given, default=_PATIENCE)
+    known = max(limits, default=_PATIENCE)
     if was and seconds > known:
-        old = f"{known:g}s" if given else f"{known:g}s by default"
-        text = _LATER.format(old=old, new=f"{seconds:g}s")
-        name = subject.partition(": ")[0]
-        at = name if name in source.changed else source.changed[0]
-        yield of_job("save-interval", source, subject, at, "timeout", ("ask", "jobs", text))
+        old = f"{known:g}s" if limits else f"{known:g}s by default"
+        yield _finding(source, subject, ("jobs", _LATER.format(old=old, new=f"{seconds:g}s")))
 
 
 def _limits(name: str, text: str) -> Iterator[tuple[float, str]]:
     """Yield (seconds, subject) of each call that starts groups; 0 where it says no limit."""
-    names = {key: values[0] for key, values in assigned(text).items() if len(values) == 1}
+    names = given(text)
     for node in nodes(text):
         if isinstance(node, ast.Call) and _GROUPS.search(call := called(node)):
-            given = [_amount(k.value, names) for k in node.keywords if k.arg == "timeout"]
-            seconds = [amount for amount, unit in filter(None, given) if unit == "s"]
+            values = [
+                amount(value, names) for key, value in options(node, names) if key == "timeout"
+            ]
+            seconds = [number for number, unit in filter(None, values) if unit == "s"]
             yield next(iter(seconds), 0.0), f"{name}: {call}.timeout"
 
 
@@ -286,33 +257,28 @@ _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 def _loops(source: Sources) -> Iterator[Finding]:
     """Yield each save of a program that trains which more steps of its loop pass by."""
     was, now = map(_guarded, training(source))
-    yield from _rarer(source, was, now)
+    yield from _worse(source, was, now, _KINDS[0])
 
 
-def _guarded(texts: Mapping[str, str]) -> dict[str, list[_Amount]]:
-    """Return "file: save() % name" -> numbers, of saves that a remainder holds back."""
-    results: dict[str, list[_Amount]] = {}
+def _guarded(texts: Mapping[str, str]) -> dict[str, list[Amount]]:
+    """Return "file: save() by name" -> numbers, of saves that a remainder or a clock holds back."""
+    results: dict[str, list[Amount]] = {}
     saving = savers(texts.values())
-    known: dict[str, set[_Amount]] = {}
+    known: dict[str, set[Amount]] = {}
     for text in texts.values():
-        for name, value in _of_program(text):
-            if name and (amount := _amount(value)) is not None:
-                known.setdefault(name.lstrip("-").replace("-", "_"), set()).add(amount)
+        for name, value in of_program(text):
+            if name and (period := amount(value)) is not None:
+                known.setdefault(name.lstrip("-").replace("-", "_"), set()).add(period)
     only = {name: next(iter(amounts)) for name, amounts in known.items() if len(amounts) == 1}
-
-    def number(node: ast.expr) -> _Amount | None:
-        return _amount(node) or only.get(name_of(node))
-
     for name, text in texts.items():
         for test, scope in _branches(text):
             calls = sorted(_of_scope(scope, saving))
-            for node in _remainders(test) if calls else ():
-                named = name_of(node)
-                plain = snake(named)
-                if (amount := number(node)) and not _INTERVAL.search(plain):
-                    by = f" % {named}" if named else ""
-                    key = f"{name}: {', '.join(calls)}(){by}"
-                    results.setdefault(key, []).append(amount)
+            for node in _periods(test) if calls else ():
+                word = name_of(node)
+                period = amount(node) or only.get(word)
+                if period and not _INTERVAL.search(snake(word)):
+                    key = f"{name}: {', '.join(calls)}(){f' by {word}' if word else ''}"
+                    results.setdefault(key, []).append(period)
     return results
 
 
@@ -321,6 +287,7 @@ _RANK = re.compile(
     r"(?:^|_)(?:rank|is_main|main_process|process_(?:zero|index|id)|master|primary|leader"
     r"|isnan|isinf|isfinite)(?:_|$)"
 )
+_CLOCK = re.compile(r"(?:^|_)(?:time|monotonic|perf_counter|elapsed|since)(?:_|$)")
 _FIRST = re.compile(r"([\w.]+)(?: (?:>|!=) 0| >= 1)")  # Not before the first step.
 # Tests that a save stands under, and how many loops it is in.
 _Where = tuple[frozenset[str], int]
@@ -347,9 +314,7 @@ def _held_back(source: Sources) -> Iterator[Finding]:
             if added:
                 when = f"only where {quoted(' and '.join(sorted(added)), 80)}"
             text = f"saves {when}: a run that starts again has lost all steps since the last time"
-            at = name if name in source.changed else source.changed[0]
-            row: tuple[Level, Loss, str] = ("ask", "data", text)
-            yield of_job("save-interval", source, f"{name}: {call}()", at, call, row)
+            yield _finding(source, f"{name}: {call}()", ("data", text), call)
 
 
 def _depth(saves: Mapping[str, Sequence[tuple[str, _Where]]]) -> int:
@@ -373,7 +338,7 @@ def _saves(text: str, saving: Collection[str]) -> list[tuple[str, _Where]]:
     todo += [(module, frozenset(), 0)] if module else []
     while todo:
         node, tests, depth = todo.pop()
-        if isinstance(node, ast.Call) and (name := called(node)) in saving:
+        if isinstance(node, ast.Call) and (name := kept(node)) in saving:
             results.append((name, (_without_first(tests), depth)))
         if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
             tests, depth = frozenset(), 0
@@ -384,11 +349,15 @@ def _saves(text: str, saving: Collection[str]) -> list[tuple[str, _Where]]:
             under = tests
             if isinstance(node, ast.If | ast.IfExp) and field != "test":
                 under |= _tests(node.test, holds=field == "body")
+            elif isinstance(node, ast.match_case) and field == "body":
+                under |= {f"match {written(node.pattern)}"}
             for part in value if isinstance(value, list) else [value]:
                 if isinstance(part, ast.AST):
                     todo.append((part, under, depth))
                 if isinstance(part, ast.If) and _passes(part, depth):
                     under |= _tests(part.test, holds=False)
+                elif isinstance(node, ast.BoolOp) and isinstance(part, ast.expr):
+                    under |= _tests(part, holds=isinstance(node.op, ast.And))
     return results
 
 
@@ -421,16 +390,22 @@ def _branches(text: str) -> Iterator[tuple[ast.expr, Sequence[ast.stmt]]]:
             body = getattr(node, field, None)
             parts = body if isinstance(body, list) else []
             for index, part in enumerate(parts):
-                if isinstance(part, ast.If) and any(_remainders(part.test)):
+                if isinstance(part, ast.If) and any(_periods(part.test)):
                     leaves = isinstance(part.body[0], ast.Continue | ast.Return)
                     yield part.test, parts[index + 1 :] if leaves else part.body
 
 
-def _remainders(test: ast.expr) -> Iterator[ast.expr]:
-    """Yield what a test divides by."""
+def _periods(test: ast.expr) -> Iterator[ast.expr]:
+    """Yield what a test divides by, and the time that must have passed."""
     for node in ast.walk(test):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
             yield node.right
+        elif (
+            isinstance(node, ast.Compare)
+            and isinstance(node.ops[0], ast.Gt | ast.GtE)
+            and _CLOCK.search(snake(written(node.left)))
+        ):
+            yield node.comparators[0]
 
 
 def _of_scope(scope: Sequence[ast.stmt], saving: Collection[str]) -> set[str]:
@@ -439,9 +414,9 @@ def _of_scope(scope: Sequence[ast.stmt], saving: Collection[str]) -> set[str]:
     todo: list[ast.AST] = list(scope)
     while todo:
         node = todo.pop()
-        if isinstance(node, ast.If) and any(_remainders(node.test)):
+        if isinstance(node, ast.If) and any(_periods(node.test)):
             continue
-        if isinstance(node, ast.Call) and (name := called(node)) in saving:
+        if isinstance(node, ast.Call) and (name := kept(node)) in saving:
             results.add(name)
         todo += ast.iter_child_nodes(node)
     return results

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +15,17 @@ from railhead.base.tags import moves
 from railhead.catalog.switches import SWITCHES
 from railhead.review.judged import few
 from railhead.review.model import Finding, Level, Loss, Place
-from railhead.review.reading import assigned, called, mapping, name_of, nodes, reached, written
+from railhead.review.reading import (
+    assigned,
+    called,
+    mapping,
+    name_of,
+    nodes,
+    plain,
+    reached,
+    snake,
+    written,
+)
 from railhead.review.rows import less, lost, parts, short
 from railhead.review.settings import Setting
 from railhead.review.sources import Sources
@@ -39,8 +49,14 @@ _MOVES = ("rename", "replace", "symlink", "symlink_to", "move")
 _WRITES = ("touch", "write_text", "write_bytes", "open")
 _WHOLE = re.compile(r"latest|newest|last|done|complete|whole|success|ready|finish|mark", re.I)
 _WRITTEN = re.compile(r"['\"][wax]b?\+?['\"]")
-# Modules that read and write settings and data, with the same names of functions.
-_FORMATS = frozenset({"json", "np", "numpy", "toml", "tomllib", "yaml"})
+# Names of what has the same functions and is no checkpoint: settings, data, pictures, their files.
+_OTHER = re.compile(
+    r"(?:^|_)(?:json|np|numpy|toml|tomllib|yaml|pickle|csv|datasets?|data|tokeni[sz]er|tok"
+    r"|images?|img|fig(?:ure)?|plt|plots?|canvas|chart|wb|workbook|audio|wav|video)\d*(?:_|$)"
+)
+_OTHER_FILE = re.compile(
+    r"\.(?:png|jpe?g|gif|svg|pdf|csv|tsv|jsonl?|ya?ml|txt|html|npy|npz|wav|mp4|parquet|xlsx)$"
+)
 # What calls a function that it is given, such as beside the training.
 _RUNS = frozenset({"Process", "Thread", "apply_async", "partial", "submit", "to_thread"})
 # Options by which frameworks go on where a run ended.
@@ -48,14 +64,14 @@ _RESUMES = ("resume_from_checkpoint", "ckpt_path", "auto_resume")
 # Methods and functions of frameworks' checkpoints, and what is lost without them.
 _CALLS: tuple[tuple[tuple[str, ...], str], ...] = (
     (
-        ("rename", "replace"),
+        ("rename", "replace", "move"),
         "a checkpoint is no longer renamed when it is whole: the next run takes a half one for it",
     ),
     (("fsync",), "what was written may be on no disk when the node is lost"),
     (
         (
             *("load", "load_checkpoint", "load_state", "load_state_dict", "restore"),
-            *("get_checkpoint", "latest_checkpoint", "set_state_dict"),
+            *("get_checkpoint", "latest_checkpoint", "set_state_dict", "load_file", "load_model"),
             *_RESUMES,
         ),
         "a run that starts again loads less of its checkpoint, or begins at step 0",
@@ -108,7 +124,7 @@ def jobs(source: Sources) -> Iterator[Finding]:
     for name in source.changed:
         if not name.endswith((".yaml", ".yml")) or name.startswith(ASIDE):
             continue
-        was, now = (mapping(source.text(name, head=head)) for head in (False, True))
+        was, now = map(mapping, source.texts(name))
         if now and _is_job(now) and now["nodes"] != (was or {}).get("nodes"):
             yield from _too_many(source, name, now["nodes"])
         if not was or not now or not (_is_job(was) and _is_job(now)):
@@ -149,13 +165,15 @@ def _losses(path: str, was: Any, now: Any) -> Iterator[tuple[Level, Loss, str]]:
     """Yield how grave a changed field is, what is lost, and in words."""
     section, _, variable = path.rpartition(".")
     values = {variable: now}
-    if path == "env" and isinstance(now, Mapping):
-        section, values = "env", {key: v for key, v in now.items() if v != (was or {}).get(key)}
-    if section.endswith("env"):
-        for key, value in values.items():
-            if key in SWITCHES:
-                text = f"sets {key}={short(value)}: {SWITCHES[key].reason}"
-                yield "ask", "network", text
+    if path == "env":
+        before, after = (of if isinstance(of, Mapping) else {} for of in (was, now))
+        names = {*before, *after}
+        values = {key: after.get(key) for key in names if before.get(key) != after.get(key)}
+    if path == "env" or section.endswith("env"):
+        for key in sorted(values.keys() & SWITCHES.keys()):
+            value = values[key]
+            does = f"no longer sets {key}" if value is None else f"sets {key}={short(value)}"
+            yield "ask", "network", f"{does}: {SWITCHES[key].reason}"
         return
     for row in _FIELDS:
         if fnmatchcase(path, row.path) and row.when(was, now):
@@ -195,9 +213,10 @@ def contents(source: Sources) -> Iterator[Finding]:
     said_ = {key for text in now.values() for key in _keys(text)}
     known = {key for text in was.values() for key in _keys(text)}
     for name in was:
-        kept = _saved(now[name])
-        lost_, new = _saved(was[name]) - said_, kept - known
-        if kept and len(lost_) > len(new):
+        before, after = _saved(was[name]), _saved(now[name])
+        values = set(after.values())
+        lost_ = {key for key, value in before.items() if key not in said_ and value not in values}
+        if after and len(lost_) > len(after.keys() - known):
             keys = few(sorted(lost_), 4)
             what = f"saves without {keys}: a run that starts again begins without it"
             row: tuple[Level, Loss, str] = ("ask", "data", what)
@@ -205,29 +224,54 @@ def contents(source: Sources) -> Iterator[Finding]:
             yield of_job("job-program", source, f"{name}: save()", at, min(lost_), row)
 
 
-def _saved(text: str | None) -> set[str]:
-    """Return the keys of mappings that a program saves."""
+def _saved(text: str | None) -> dict[str, str]:
+    """Return the keys of what a program saves, with the code of their values."""
     known = assigned(text)
-    calls = [node for node in nodes(text) if isinstance(node, ast.Call) and called(node) in SAVES]
+    every = list(nodes(text))
+    for node in every:
+        if isinstance(node, FUNCTIONS):
+            returns = [part.value for part in _within(node) if isinstance(part, ast.Return)]
+            known.setdefault(node.name, []).extend(filter(None, returns))
+    calls = [node for node in every if isinstance(node, ast.Call) and kept(node) in SAVES]
     parts = [part for call in calls for part in (*call.args, *(k.value for k in call.keywords))]
-    values = [value for part in parts for value in known.get(name_of(part), [part])]
-    return {key for value in values if isinstance(value, ast.Dict) for key in _literal(value.keys)}
+    names = {name for part in parts if (name := _name(part)) in known}
+    values = [value for part in parts for value in known.get(_name(part), [part])]
+    pairs = [pair for value in values for pair in _items(value)]
+    for node in every:
+        if isinstance(node, ast.Assign):
+            keys = [part for part in node.targets if isinstance(part, ast.Subscript)]
+            pairs += [(key.slice, node.value) for key in keys if name_of(key.value) in names]
+        elif isinstance(node, ast.AugAssign) and name_of(node.target) in names:
+            pairs += _items(node.value)
+        elif isinstance(node, ast.Call) and name_of(getattr(node.func, "value", node)) in names:
+            parts = [*node.args, node] if called(node) == "update" else []
+            pairs += [pair for part in parts for pair in _items(part)]
+    return {text: written(value) for key, value in pairs if (text := plain(key))}
 
 
 def _keys(text: str | None) -> Iterator[str]:
-    """Yield the keys and names that a program puts values under."""
+    """Yield the keys that a program puts values under."""
     for node in nodes(text):
-        if isinstance(node, ast.Dict):
-            yield from _literal(node.keys)
-        elif isinstance(node, ast.keyword):
-            yield str(node.arg)
+        if isinstance(node, ast.Dict | ast.Call):
+            yield from (text for key, _ in _items(node) if (text := plain(key)))
         elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
-            yield from _literal([node.slice])
+            yield from filter(None, [plain(node.slice)])
 
 
-def _literal(nodes_: Sequence[ast.expr | None]) -> list[str]:
-    values = [node.value for node in nodes_ if isinstance(node, ast.Constant)]
-    return [value for value in values if isinstance(value, str)]
+def _name(node: ast.expr) -> str:
+    return name_of(node.func if isinstance(node, ast.Call) else node)
+
+
+def _items(node: ast.expr) -> list[tuple[Any, ast.expr]]:
+    """Return the keys and values of a mapping; one state alone has its owner's name."""
+    if isinstance(node, ast.Dict):
+        return list(zip(node.keys, node.values, strict=True))
+    if isinstance(node, ast.Call) and called(node) == "state_dict":
+        owner = name_of(getattr(node.func, "value", node))
+        return [(ast.Constant(owner), node)]
+    if isinstance(node, ast.Call) and called(node) in ("dict", "update"):
+        return [(ast.Constant(k.arg), k.value) for k in node.keywords if k.arg]
+    return []
 
 
 def marks(source: Sources) -> Iterator[Finding]:
@@ -248,15 +292,24 @@ def marks(source: Sources) -> Iterator[Finding]:
 def _orders(text: str | None, saving: Collection[str]) -> dict[tuple[str, str], bool]:
     """Return (function, what marks) -> whether it comes after the function's first save."""
     results: dict[tuple[str, str], bool] = {}
-    for function in nodes(text):
-        if isinstance(function, FUNCTIONS):
-            calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
-            saves = [node.lineno for node in calls if called(node) in saving]
+    for scope in nodes(text):
+        if isinstance(scope, (*FUNCTIONS, ast.Module)):
+            calls = [node for node in _within(scope) if isinstance(node, ast.Call)]
+            saves = [node.lineno for node in calls if kept(node) in saving]
             for node in calls if saves else ():
                 if _is_mark(node):
-                    key = (function.name, called(node))
+                    key = (getattr(scope, "name", ""), called(node))
                     results[key] = results.get(key, False) or node.lineno > min(saves)
     return results
+
+
+def _within(scope: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of a module or function, without those of functions in it."""
+    todo = list(ast.iter_child_nodes(scope))
+    while todo:
+        node = todo.pop()
+        yield node
+        todo += [] if isinstance(node, FUNCTIONS) else ast.iter_child_nodes(node)
 
 
 def _is_mark(call: ast.Call) -> bool:
@@ -271,7 +324,7 @@ def _is_mark(call: ast.Call) -> bool:
 def savers(texts: Iterable[str | None]) -> set[str]:
     """Return the names of functions that save, themselves or by others."""
     functions = [
-        (node.name, {called(part) for part in ast.walk(node) if isinstance(part, ast.Call)})
+        (node.name, {kept(part) for part in ast.walk(node) if isinstance(part, ast.Call)})
         for text in texts
         for node in nodes(text)
         if isinstance(node, FUNCTIONS)
@@ -287,9 +340,12 @@ def training(source: Sources) -> tuple[dict[str, str], dict[str, str]]:
 
     Both are empty where none trained before.
     """
-    changed = [n for n in source.changed if n.endswith(".py") and not n.startswith(ASIDE)]
-    code = list(dict.fromkeys([*changed, *(b for name in changed for b in _beside(source, name))]))
-    was, now = ({n: source.text(n, head=head) or "" for n in code} for head in (False, True))
+    earlier = set(source.renamed.values())
+    names = [n for n in source.changed if n.endswith(".py") and n not in earlier]
+    changed = [n for n in names if not n.startswith(ASIDE)]
+    code = dict.fromkeys([*changed, *(b for name in changed for b in _beside(source, name))])
+    texts = {name: source.texts(name) for name in code}
+    was, now = ({name: both[side] or "" for name, both in texts.items()} for side in (0, 1))
     return (was, now) if any(map(_trains, was.values())) else ({}, {})
 
 
@@ -341,7 +397,7 @@ def unsecrets(source: Sources) -> Iterator[Finding]:
     for name in source.changed:
         if not name.endswith(".py") or name.startswith(ASIDE):
             continue
-        was, now = (_calls(source.text(name, head=head)) for head in (False, True))
+        was, now = map(_calls, source.texts(name))
         if now["unsecret"] > was["unsecret"]:
             what = "takes the mark off a secret: where it goes from there, such as into an output, "
             what += "it lies in plain text in the stack's state"
@@ -362,8 +418,8 @@ def _counted(every: Iterable[ast.AST]) -> Counter[str]:
             results[node.arg] += getattr(node.value, "value", True) not in (None, False)
         if not isinstance(node, ast.Call):
             continue
-        if not _is_aside(node):
-            results[called(node)] += 1
+        if name := kept(node):
+            results[name] += 1
         if called(node) in _RUNS:
             given = (*node.args, *(k.value for k in node.keywords))
             results.update(filter(None, map(name_of, given)))
@@ -372,12 +428,22 @@ def _counted(every: Iterable[ast.AST]) -> Counter[str]:
 
 def _is_aside(call: ast.Call) -> bool:
     """Return whether a call is of a text, a record, a table or settings, and not of a file."""
-    of = name_of(getattr(call.func, "value", call))
+    owner = getattr(call.func, "value", call)
+    of = written(owner.func) if isinstance(owner, ast.Call) else name_of(owner)
     name = called(call)
+    if name in ("load", *_SAVES):
+        texts = [plain(part) or "" for node in call.args for part in ast.walk(node)]
+        file = any(_OTHER_FILE.search(text.lower()) for text in texts)
+        return file or bool(_OTHER.search(snake(of)))
     if name in ("rename", "replace"):
         fields = {k.arg for k in call.keywords} - {"src", "dst", "target"}
         return bool(fields) or (name == "replace" and len(call.args) > 1 and of != "os")
-    return of in _FORMATS
+    return False
+
+
+def kept(call: ast.Call) -> str:
+    """Return what a call is called, of one that may save or load a checkpoint; else nothing."""
+    return "" if _is_aside(call) else called(call)
 
 
 def _trains(text: str | None) -> bool:

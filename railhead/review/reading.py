@@ -7,19 +7,22 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import yaml
 
 from railhead.config.lines import compose
 
+_UNREADABLE = (yaml.YAMLError, ValueError, OverflowError, RecursionError, TypeError)
+_BETWEEN = re.compile(r"^---(?=\s|$)", re.M)
 _MOST = 500_000  # Nodes of a document, with what aliases repeat: rows of machines have a tenth.
 
 
 def tree(text: str) -> ast.Module | None:
     """Return a Python file's syntax tree; None if it has none."""
     try:
-        return ast.parse(text)
+        return ast.parse(text.removeprefix("\ufeff"))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
@@ -40,15 +43,45 @@ _SUMS: Mapping[type[ast.operator], Callable[..., float]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Pow: operator.pow,
 }
 _LARGE = 10**12
+_HIGH = 20  # Powers above that are no number of steps.
+#: Values by the names that a program gives them.
+Names = Mapping[str, ast.expr]
+_NONE: Names = MappingProxyType({})
+# Calls whose value is an argument of theirs, by its place or as `default`: `int(text)`,
+# `environ.get(name, default)`, `field(default=1)`, Typer's `Option(1)`.
+_PASSED = {
+    **dict.fromkeys(("int", "float", "str", "Path", "Option", "Field", "field"), 0),
+    **dict.fromkeys(("get", "getenv", "setdefault", "pop"), 1),
+    "getattr": 2,
+}
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|\W+")
 # Functions that reach an attribute by its name, and which argument that is.
 _BY_TEXT = {"getattr": 1, "methodcaller": 0, "attrgetter": 0}
 
 
-def computed(node: ast.AST, depth: int = 5) -> float | None:
+def resolved(node: ast.expr, names: Names = _NONE, depth: int = 5) -> ast.expr:
+    """Return the value that code stands for: what a name has, or what it is where none is given."""
+    inner = names.get(name_of(node))
+    if inner is None and isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
+        inner = node.values[-1]
+    if inner is None and isinstance(node, ast.Call):
+        place = _PASSED.get(name_of(node.func), len(node.args))
+        default = [k.value for k in node.keywords if k.arg == "default"]
+        inner = next(iter((*node.args[place : place + 1], *default)), None)
+    return node if inner is None or not depth else resolved(inner, names, depth - 1)
+
+
+def computed(node: ast.expr, names: Names = _NONE, depth: int = 5) -> float | None:
     """Return what a few numbers make together, as ``24 * 60 * 60`` does; None for another value."""
+    node = resolved(node, names)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and depth:
+        number = computed(node.operand, names, depth - 1)
+        return None if number is None else -number
     if isinstance(node, ast.Constant):
         value = node.value
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -56,8 +89,32 @@ def computed(node: ast.AST, depth: int = 5) -> float | None:
         return value if abs(value) < _LARGE else None
     if not isinstance(node, ast.BinOp) or type(node.op) not in _SUMS or not depth:
         return None
-    left, right = (computed(side, depth - 1) for side in (node.left, node.right))
-    return None if left is None or right is None else _SUMS[type(node.op)](left, right)
+    left, right = (computed(side, names, depth - 1) for side in (node.left, node.right))
+    if left is None or right is None or (isinstance(node.op, ast.Pow) and abs(right) > _HIGH):
+        return None
+    try:
+        value = _SUMS[type(node.op)](left, right)
+    except ArithmeticError:
+        return None
+    # A negative number's root is complex.
+    return None if isinstance(value, complex) or abs(value) >= _LARGE else value
+
+
+def plain(node: ast.AST | None, names: Names = _NONE, depth: int = 5) -> str | None:
+    """Return the text that code stands for, also put together of such; None for anything else."""
+    if not isinstance(node, ast.expr) or not depth:
+        return None
+    node = resolved(node, names)
+    if isinstance(node, ast.FormattedValue):
+        return plain(node.value, names, depth - 1)
+    if isinstance(node, ast.JoinedStr | ast.BinOp):
+        of_sum = [node.left, node.right] if isinstance(node, ast.BinOp) else node.values
+        texts = [plain(part, names, depth - 1) for part in of_sum]
+        joins = isinstance(node, ast.JoinedStr) or isinstance(node.op, ast.Add | ast.Div)
+        between = "/" if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) else ""
+        return None if None in texts or not joins else between.join(map(str, texts))
+    value = node.value if isinstance(node, ast.Constant) else None
+    return value if isinstance(value, str) else None
 
 
 def snake(name: str) -> str:
@@ -93,6 +150,44 @@ def assigned(text: str | None) -> dict[str, list[ast.expr]]:
     return results
 
 
+def beginning(node: ast.expr | None, names: Names = _NONE, depth: int = 8) -> str:
+    """Return the text that the text of code begins with; empty where it is not known."""
+    if node is None or not depth:
+        return ""
+    node = resolved(node, names)
+    first: ast.expr | None = None
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else ""
+    if isinstance(node, ast.JoinedStr):
+        first = next(iter(node.values), None)
+    elif isinstance(node, ast.BinOp):
+        first = node.left
+    elif isinstance(node, ast.FormattedValue):
+        first = node.value
+    elif isinstance(node, ast.Call) and name_of(node.func) in ("join", "Path", "format"):
+        owner = getattr(node.func, "value", None)  # Such as `"/{}/a".format(run)`.
+        first = owner if plain(owner, names) is not None else next(iter(node.args), None)
+    return beginning(first, names, depth - 1)
+
+
+def given(text: str | None) -> dict[str, ast.expr]:
+    """Return the values of names to which a program gives one value each."""
+    return {name: values[0] for name, values in assigned(text).items() if len(values) == 1}
+
+
+def options(call: ast.Call, names: Names) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the named arguments of a call, also of a mapping that is spread into it."""
+    for keyword in call.keywords:
+        value = resolved(keyword.value, names)
+        if keyword.arg is not None:
+            yield keyword.arg, value
+        elif isinstance(value, ast.Dict):
+            pairs = zip(value.keys, value.values, strict=True)
+            yield from ((text, inner) for key, inner in pairs if (text := plain(key)))
+        elif isinstance(value, ast.Call) and called(value) == "dict":
+            yield from options(value, names)
+
+
 def called(call: ast.Call) -> str:
     """Return the last name of what is called, also by its text; empty where it has none."""
     inner = call.func if isinstance(call.func, ast.Call) else call
@@ -113,11 +208,19 @@ def mapping(text: str | None) -> Mapping[Any, Any] | None:
     """Return a YAML file's mapping, an empty one of no text; None if it is something else."""
     try:
         content = _document(text or "")
-    except (yaml.YAMLError, ValueError, OverflowError, RecursionError, TypeError):
+    except _UNREADABLE:
         return None
     if content is None:
         return {}
     return content if isinstance(content, Mapping) else None
+
+
+def documents(text: str) -> list[Any]:
+    """Return all documents of a YAML file; none where one cannot be read."""
+    try:
+        return [_document(part) for part in _BETWEEN.split(text)]
+    except _UNREADABLE:
+        return []
 
 
 def _document(text: str) -> Any:

@@ -42,15 +42,14 @@ def reason(source: Sources, name: str, hunk: Hunk | None) -> str:
 
     These are the comments and docstrings that go with the lines, else the comment above them.
     """
-    text = source.text(name, head=False)
+    text, after = source.texts(name)
     if hunk is None or not hunk.before or not text:
         return ""
-    after = source.text(name, head=True) or ""
     lines = text.splitlines()
     words_at = _by_line(name, text)
     near = [h for h in source.hunks(name) if abs(h.was - hunk.was) <= _NEAR]
     changed = [n for h in near for n in range(h.was, h.was + len(h.before)) if n in words_at]
-    gone = [n for n in changed if words_at[n] not in after]
+    gone = [n for n in changed if words_at[n] not in (after or "")]
     numbers = _whole(words_at, lines, gone) or _above(words_at, lines, hunk.was)
     words = " ".join(words_at[n] for n in numbers)
     if len(words.split()) < _FEWEST:

@@ -29,7 +29,7 @@ def references(source: Sources) -> Iterator[Finding]:
     for name in source.changed:
         if not name.endswith(".py") or name.startswith(ASIDE):
             continue
-        was, now = (source.text(name, head=head) or "" for head in (False, True))
+        was, now = (text or "" for text in source.texts(name))
         if not any(package.startswith("pulumi") for package in imported(was)):
             continue
         for word, what in dict.fromkeys((*_defaults(was, now), *_others(was, now))):

@@ -8,10 +8,11 @@ import re
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from railhead.base.errors import InputError, PrerequisiteError
 
@@ -20,6 +21,7 @@ _LINES = 4000
 _BYTES = 4_000_000  # What is larger was made by a tool, and is not read.
 _RANGES = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", re.M)
 
+_ALIKE = 0.5  # The part of two files' lines that both have, of one that was renamed, as in git.
 _ELSEWHERE = ("tests/", "docs/", "examples/")  # Stacks there are nobody's.
 
 
@@ -95,6 +97,30 @@ class Sources:
         except OSError:
             return None
 
+    def texts(self, name: str) -> tuple[str | None, str | None]:
+        """Return the base's text of a file, by the name that it had there, and its own."""
+        return self.text(self.renamed.get(name, name), head=False), self.text(name, head=True)
+
+    @cached_property
+    def renamed(self) -> Mapping[str, str]:
+        """Names of new files, and of those that are gone and whose lines they have."""
+        sides = [{n: self.text(n, head=head) for n in self.changed} for head in (False, True)]
+        gone, new = (
+            {n: Counter(t.splitlines()) for n, t in of.items() if t and other[n] is None}
+            for of, other in (sides, sides[::-1])
+        )
+        results: dict[str, str] = {}
+        for name, lines in new.items():
+            suffix = PurePath(name).suffix
+            same = {
+                n: 2 * (lines & was).total() / (lines.total() + was.total())
+                for n, was in gone.items()
+                if PurePath(n).suffix == suffix
+            }
+            if same and same[old := max(same, key=lambda n: same[n])] >= _ALIKE:
+                results[name] = old
+        return results
+
     @cached_property
     def large(self) -> tuple[str, ...]:
         """Changed files that are not read, because one of their sides is too large."""
@@ -118,7 +144,7 @@ class Sources:
         return self._known[name]
 
     def _compared(self, name: str) -> list[Hunk]:
-        texts = [self.text(name, head=head) or "" for head in (False, True)]
+        texts = [text or "" for text in self.texts(name)]
         if any("\0" in text for text in texts):
             return []
         before, after = (text.splitlines() for text in texts)

@@ -27,8 +27,10 @@ _QUOTED = re.compile(r"""(['"])((?:(?!\1).)+)\1""")
 
 def statements(source: Sources) -> Iterator[Finding]:
     """Yield each statement of rights that differs in code; one that was only moved does not."""
-    names = [n for n in source.changed if n.endswith(".py") and not n.startswith(_ASIDE)]
-    before, after = ({n: _written(source.text(n, head=h)) for n in names} for h in (False, True))
+    earlier = set(source.renamed.values())
+    code = [n for n in source.changed if n.endswith(".py") and n not in earlier]
+    names = [n for n in code if not n.startswith(_ASIDE)]
+    before, after = ({n: _written(source.texts(n)[side]) for n in names} for side in (0, 1))
     counts = [Counter(s.text for rows in of.values() for s in rows) for of in (before, after)]
     gone, new = counts[0] - counts[1], counts[1] - counts[0]
     added = {word for n in names for h in source.hunks(n) for word in _words("\n".join(h.after))}
@@ -249,7 +251,7 @@ def _moved(
 
 def _allowed(source: Sources, name: str, hunk: Hunk) -> str:
     """Return the action of a statement of which other lines change, for a sentence."""
-    lines = (source.text(name, head=False) or "").splitlines()
+    lines = (source.texts(name)[0] or "").splitlines()
     for line in reversed(lines[max(hunk.was - _STATEMENT_LINES, 0) : hunk.was - 1]):
         if "Action" in line:
             return f" for {' '.join(line.split()).rstrip(',')[:80]}"

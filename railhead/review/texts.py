@@ -97,7 +97,7 @@ def hashes(source: Sources) -> Iterator[Finding]:
     for name in source.changed:
         if not name.endswith(".txt") or name.startswith(_ASIDE):
             continue
-        was, now = (_hashed(source.text(name, head=head) or "") for head in (False, True))
+        was, now = (_hashed(text or "") for text in source.texts(name))
         for pin, (line, files) in now.items():
             known = was.get(pin, (0, frozenset()))[1]
             if not known or known <= files:
@@ -135,11 +135,11 @@ def projects(source: Sources) -> Iterator[Finding]:
     """Yield each change of where a stack's state is, or of what its secrets are encrypted with."""
     for name in source.changed:
         if fnmatchcase(posixpath.basename(name), "Pulumi*.yaml") and not name.startswith(_ASIDE):
-            old = source.text(name, head=False) or ""
-            was, now = mapping(old), mapping(source.text(name, head=True))
+            old, new = source.texts(name)
+            was, now = mapping(old), mapping(new)
             for key, what in _STATE.items():
                 # The first secret of a stack brings its key.
-                if what == _LOCKED and was and key not in was and "secure:" not in old:
+                if what == _LOCKED and was and key not in was and "secure:" not in (old or ""):
                     continue
                 if was and now and was.get(key) != now.get(key):
                     yield Finding(
@@ -157,7 +157,7 @@ def pipelines(source: Sources) -> Iterator[Finding]:
     """Yield each workflow that newly runs a pull request's code with the base branch's rights."""
     for name in source.changed:
         if name.startswith(".github/") and name.endswith((".yml", ".yaml")):
-            before, after = (source.text(name, head=head) or "" for head in (False, True))
+            before, after = (text or "" for text in source.texts(name))
             if _runs_strangers(after) and not _runs_strangers(before):
                 yield Finding(
                     rule="pipeline-strangers",

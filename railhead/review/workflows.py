@@ -33,18 +33,12 @@ _BRANCH = re.compile(r"\buses: *['\"]?([\w./-]+@(?:main|master|HEAD|dev|develop|
 
 def scripts(source: Sources) -> Iterator[Finding]:
     """Yield each command of a pipeline or a script that newly deletes, opens or applies."""
-    # A script under another name runs what it ran before, unless a clock starts it newly.
-    gone: dict[str, set[str]] = {}
-    for name in filter(_is_script, source.changed):
-        old = source.text(name, head=False)
-        if old is not None and source.text(name, head=True) is None:
-            gone.setdefault(_clock(old), set()).update(_commands(old))
     for name in source.changed:
-        text = source.text(name, head=True)
+        old, text = source.texts(name)
         if text is None or not _is_script(name):
             continue
         when = _clock(text)
-        known = set(_commands(source.text(name, head=False) or "")) | gone.get(when, set())
+        known = set(_commands(old)) if old and bool(_clock(old)) >= bool(when) else set()
         new = {n for h in source.hunks(name) for n in range(h.line, h.line + len(h.after))}
         lines = text.splitlines()
         for index, line, row in commands(lines):
@@ -83,7 +77,7 @@ def _numbers(lines: Sequence[str], index: int) -> Iterator[int]:
 def workflows(source: Sources) -> Iterator[Finding]:
     """Yield what a workflow newly may do and takes, and how it differs otherwise."""
     for name in source.changed:
-        texts = [source.text(name, head=head) for head in (False, True)]
+        texts = source.texts(name)
         if not fnmatchcase(name, _WORKFLOWS) or texts[1] is None:
             continue
         place = Place(file=name, line=next((h.line for h in source.hunks(name)), 1))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from railhead.review.intervals import intervals
 from railhead.review.model import Place
-from tests.unit.review.pulled import laid, write
+from tests.unit.review.pulled import gone, laid, write
 
 JOB = "name: llm\nnodes: 2\ncommand: [train.py, --save-interval, '500']\nenv: {SAVE_EVERY: 10}\n"
 CALL = "import lightning\nModelCheckpoint(every_n_train_steps=500, save_top_k=3)\n"
@@ -50,6 +51,36 @@ RUN = "python train.py --lr 1e-4 \\\n    --save-interval 500\n"
         ("train.py", "Trainer(save_strategy='steps')\n", "steps", "epoch", ""),
         ("conf/a.yaml", "ddp_timeout: 1800\n", "1800", "180000", "notices a rank that hangs later"),
         ("conf/a.yaml", "request_timeout: 1800\n", "1800", "180000", ""),
+        ("conf/a.toml", "[checkpoint]\ninterval = 500\n", "500", "900", "(500 -> 900)"),
+        ("conf/a.yaml", "a: 1\n---\nsave_steps: 500\n", "500", "900", "(500 -> 900)"),
+        ("conf/a.yaml", "x: &n 500\nsave_steps: *n\n", "500", "900", "(500 -> 900)"),
+        ("Makefile", "t:\n\tpython t.py --save-steps 500\n", "500", "900", "(500 -> 900)"),
+        ("a.sh", 'python t.py --save-steps "${N:-500}"\n', "500", "900", "(500 -> 900)"),
+        ("a.sh", "# it's --save-steps 500\n", "500", "900", ""),
+        ("a.py", "\ufeffsave_steps = 500\n", "500", "900", "(500 -> 900)"),
+        ("a.py", "N = 500\nTrainer(save_steps=N)\n", "500", "900", "(500 -> 900)"),
+        ("a.py", "a['save_steps'] = 500\n", "500", "900", "(500 -> 900)"),
+        ("a.py", "save_steps: int = field(default=500)\n", "500", "900", "(500 -> 900)"),
+        ("a.py", "def f(save_steps: int = Option(500)): ...\n", "500", "900", "(500 -> 900)"),
+        ("a.py", "n = int(environ.get('SAVE_STEPS') or 500)\n", "500", "900", "(500 -> 900)"),
+        ("a.py", "run(f'python t.py --save-steps {500}')\n", "500", "900", "(500 -> 900)"),
+        ("a.py", "N = 500\nrun(['t.py', '--save-steps', str(N)])\n", "500", "900", "(500 -> 900)"),
+        ("a.py", "print('try --save-steps 500')\n", "500", "900", ""),
+        ("a.py", "save_steps = 10**3\n", "10**3", "10**4", "(1000 -> 10000)"),
+        ("a.py", "save_steps = 500\n", "500", "-1", "(500 -> 0)"),
+        ("a.py", "save_steps = 9 ** 9 ** 9 / 0\n", "/ 0", "", ""),
+        ("a.py", "S = 'steps'\nT(save_strategy=S)\n", "'steps'", "'no'", "is switched off"),
+        ("a.py", "T(save_strategy=I.STEPS)\n", "STEPS", "NO", "is switched off"),
+        ("a.py", "T(save_total_limit=5)\n", "5", "1", "keeps fewer checkpoints (5 -> 1)"),
+        ("a.py", "T(save_top_k=-1)\n", "-1", "1", "keeps fewer checkpoints (all -> 1)"),
+        ("a.py", "T(save_top_k=1)\n", "1", "-1", ""),
+        ("a.py", "T(lr=1)\n", "lr=1", "save_only_model=True", "without optimizer and step"),
+        ("a.py", "m.load_state_dict(s)\n", "s)", "s, strict=False)", "loads what fits"),
+        ("a.py", "zip(a, b, strict=True)\n", "True", "False", ""),
+        ("a.py", "D = '/ckpt'\ntorch.save(m, f'{D}/{n}')\n", "/ckpt", "/tmp/c", "in the pod"),
+        ("a.py", "T(output_dir='/ckpt')\n", "/ckpt", "/tmp/c", "in the pod"),
+        ("a.py", "torch.save(m, '/ckpt')\ncopy(a)\n", "/ckpt", "/tmp/c", ""),
+        ("jobs/llm.yaml", f"{JOB}x: {{CKPT_DIR: /c}}\n", ": /c", ": /tmp/c", "in the pod"),
     ],
 )
 def test_save_interval_that_grows_is_asked_about(
@@ -59,6 +90,26 @@ def test_save_interval_that_grows_is_asked_about(
     rows = [f"{row.subject}: {row.what}" for row in intervals(source)]
     assert bool(rows) is bool(told), rows
     assert all(told in row for row in rows), rows
+
+
+def test_change_that_has_the_setting_is_the_place(repository: Path) -> None:
+    for name, text in (
+        ("a.py", "a = 1\nb = 2\nT(save_steps=500)\n"),
+        ("a.yaml", "a: 1\nb: {}\nc: {save_steps: 500}\n"),
+    ):
+        now = text.replace("1", "9").replace("500", "900")
+        (row,) = intervals(write(laid(repository), name, text, now))
+        assert row.place == Place(file=name, line=3)
+        shutil.rmtree(repository.parent / "laid")
+
+
+def test_renamed_file_is_compared_with_what_it_was(repository: Path) -> None:
+    text = "train:\n  lr: 1\n  save_steps: 500\n"
+    source = gone(repository, "conf/a.yaml", text)
+    source = write(source, "conf/b.yaml", None, text.replace("500", "900"))
+    (row,) = intervals(source)
+    assert row.place == Place(file="conf/b.yaml", line=3)
+    assert list(intervals(write(source, "conf/b.yaml", None, "save_steps: 900\n"))) == []
 
 
 LOOP = """import torch
@@ -80,7 +131,7 @@ for step in range(10000):
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("EVERY = 500", "EVERY = 50_000", "keep() % EVERY: saves less often (500 -> 50000)"),
+        ("EVERY = 500", "EVERY = 50_000", "keep() by EVERY: saves less often (500 -> 50000)"),
         ("SHOWN = 10", "SHOWN = 100", ""),
         ("EVERY = 500", "EVERY = 100", ""),
         ("import torch", "import json as torch", ""),
@@ -93,6 +144,13 @@ def test_loop_that_saves_less_often_is_told(
     rows = list(intervals(source))
     assert [told in f"{row.subject}: {row.what}" for row in rows] == [True] * bool(told)
     assert all(row.place == Place(file="train.py", line=3) for row in rows)
+
+
+def test_clock_that_a_save_waits_for_is_reported(repository: Path) -> None:
+    text = "import torch\nwhile True:\n    if time.time() - last > 600:\n        torch.save(1)\n"
+    source = write(laid(repository), "train.py", text, text.replace("600", "6000"))
+    (row,) = intervals(source)
+    assert "saves less often (600 -> 6000)" in row.what
 
 
 def test_loop_that_goes_on_before_a_save_is_told(repository: Path) -> None:
@@ -126,6 +184,8 @@ _SAVE = '        torch.save(model.state_dict(), f"{epoch}.pt")\n'
         ),
         (f"{_SAVE}        print(epoch)\n", f"        print(epoch)\n{_SAVE[4:]}", "saves once"),
         (_SAVE, f"{_SAVE[:-1]} if epoch == 9 else None\n", "only where `epoch == 9`"),
+        (_SAVE, f"        epoch == 9 and {_SAVE.lstrip()}", "only where `epoch == 9`"),
+        (_SAVE, f"        match epoch:\n            case 9: {_SAVE.lstrip()}", "`match 9`"),
         (_SAVE, f"        if rank == 0:\n    {_SAVE}", ""),
         (_SAVE, f"        if os.environ['LOCAL_RANK'] == '0':\n    {_SAVE}", ""),
         (_SAVE, f"        if torch.isnan(loss):\n            continue\n{_SAVE}", ""),
@@ -193,6 +253,7 @@ def test_save_in_a_function_of_its_own_is_as_often(repository: Path) -> None:
         ("", ", timeout=timedelta(minutes=10)", ""),
         (", timeout=timedelta(minutes=5)", ", timeout=timedelta(0, WAIT)", "(300s -> 900s)"),
         (", timeout=timedelta(hours=1)", "", ""),
+        ("", ", **{'timeout': timedelta(hours=2)}", "(600s by default -> 7200s)"),
     ],
 )
 def test_patience_beyond_the_default_is_told(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from railhead.review.intervals import intervals
 from railhead.review.jobs import contents, jobs, marks, programs, training
 from tests.unit.review.pulled import git_in, laid, write
 
@@ -38,6 +39,8 @@ def resume(path, model):
         ({}, {"priority": "urgent"}, "ask quota: goes before or after others: (nothing) -> urg"),
         ({"verify": True}, {}, "ask network: does not prove its network"),
         ({"env": {"EPOCHS": 1}}, {"env": {"EPOCHS": 2}}, ""),
+        ({"env": {"NCCL_NET": "IB"}}, {"env": {}}, "ask network: no longer sets NCCL_NET: "),
+        ({"env": {"NCCL_NET": "IB"}}, {}, "ask network: no longer sets NCCL_NET: "),
         ({"restarts": 1}, {"restarts": 5}, ""),
         ({}, {"nodes": 4}, ""),
         ({"kind": "Job", "priority": "a"}, {"kind": "Job", "priority": "b"}, ""),
@@ -142,6 +145,12 @@ def test_code_that_trains_nothing_or_moves_a_call_is_no_alarm(repository: Path) 
         ("trainer.fit(a, ckpt_path='last')", "trainer.fit(a)", True),
         ("trainer.train(resume_from_checkpoint=a)", "trainer.train()", True),
         ("trainer.train(resume_from_checkpoint=None)", "trainer.train()", False),
+        ("img.save(path)", "img", False),
+        ("Image.open(a).save(path)", "a", False),
+        ("canvas_of(a).save('a.png')", "a", False),
+        ("datasets.load(a)", "a", False),
+        ("torch.load(a)", "load_file(a)", False),
+        ("os.replace(a, b)", "shutil.move(a, b)", False),
     ],
 )
 def test_call_that_another_one_replaces_is_no_alarm(
@@ -161,6 +170,12 @@ def test_call_that_another_one_replaces_is_no_alarm(
         ("torch.save({'model': a, 'opt': b}, path)", ""),
         ("torch.save({'model': a, 'optimizer': b, 'step': 1}, path)", ""),
         ("torch.save(state.all(), path)", ""),
+        ("state = dict(model=a)\ntorch.save(state, path)", "saves without optimizer"),
+        ("state = {'model': a}\nstate |= {'optimizer': b}\ntorch.save(state, path)", ""),
+        ("state = {'model': a}\nstate.update(optimizer=b)\ntorch.save(state, path)", ""),
+        ("def state():\n    return {'model': a}\ntorch.save(state(), path)", "without optimizer"),
+        ("torch.save(model.state_dict(), path)", "saves without optimizer"),
+        ("Trainer(optimizer=b)\ntorch.save({'model': a}, path)", "saves without optimizer"),
     ],
 )
 def test_checkpoint_with_less_in_it_is_reported(repository: Path, now: str, told: str) -> None:
@@ -196,6 +211,19 @@ def test_mark_by_its_name_is_reported(repository: Path, mark: str, told: bool) -
     was, now = (f"    {mark}\n", "    shards(a)\n"), ("    shards(a)\n", f"    {mark}\n")
     source = write(laid(repository), "train.py", text + "".join(now), text + "".join(was))
     assert bool(list(marks(source))) == told
+
+
+def test_mark_outside_of_functions_is_reported(repository: Path) -> None:
+    lines = ["torch.save(a, path)\n", "open('latest', 'w').write(path)\n"]
+    texts = ("".join(["import torch\n", *of]) for of in (lines, lines[::-1]))
+    (row,) = marks(write(laid(repository), "train.py", *texts))
+    assert row.subject == "train.py: open()"
+
+
+def test_deep_program_that_trains_is_no_traceback(repository: Path) -> None:
+    text = f"import torch\ntorch.save({'.a'.join(['b'] * 3000)})\n"
+    source = write(laid(repository), "train.py", text, text.replace("b.a", "c.a", 1))
+    assert [*programs(source), *contents(source), *marks(source), *intervals(source)] == []
 
 
 def test_mark_that_comes_before_its_save_is_told(repository: Path) -> None:
