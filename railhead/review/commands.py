@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from railhead.review.model import Level, Loss
+from railhead.review.reading import uncommented
 
 # What is between words: in a list of YAML too.
 _GAP = r"[\"'\s,]+"
@@ -24,6 +25,14 @@ _KEPT = (
     r"(?:[\w.]+,|[\w.]+/\S+\s+)*"
     r"(pvcs?|pvs?|persistentvolume(claim)?s?|ns|namespaces?|crds?|customresourcedefinitions?"
     rf"|storageclass(es)?|clusterqueues?)(\.[\w.-]+)?{_END}"
+)
+
+
+_RUNS = r"\b((ba|z|da)?sh|python[\d.]*|perl|node)\b"
+#: Endings and names of files with commands for a shell.
+SCRIPTS = (
+    *(".sh", ".bash", ".mk", ".env", ".sbatch", ".slurm"),
+    *("Makefile", "Dockerfile", "justfile"),
 )
 
 
@@ -57,7 +66,7 @@ COMMANDS: tuple[Command, ...] = (
         "changes a state by hand: what it forgets is made a second time, or kept and paid for",
     ),
     _row(
-        rf"\bpulumi[\"'}}\s,]+{_OPTIONS}(destroy|down){_END}"
+        rf"\bpulumi[\"'}}\s,]+{_OPTIONS}(destroy|down|dn){_END}"
         rf"|\b(terraform|tofu){_GAP}{_OPTIONS}(destroy{_END}|apply\b.*\s-destroy\b)",
         "refuse",
         "data",
@@ -65,6 +74,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     _row(
         r"\bpulumi\b.*\s(up|update)\b.*\s(-y|--yes|-f|--skip-preview)\b"
+        r"|\bPULUMI_SKIP_CONFIRMATIONS\s*[=:]\s*[\"']?(true|1)\b"
         r"|\b(terraform|tofu)\b.*-auto-approve",
         "ask",
         "file",
@@ -84,10 +94,10 @@ COMMANDS: tuple[Command, ...] = (
         "takes away by what the API server keeps an object: it can be deleted, or is",
     ),
     _row(
-        r"\bkubectl\b.*[\s\"'](delete|drain|evict)\b",
+        r"\bkubectl\b.*[\s\"'](delete|drain|evict)\b|\bkubectl\b.*\sscale\b.*--replicas[ =]0\b",
         "ask",
         "jobs",
-        "deletes objects, or drains nodes, with the jobs that run there",
+        "deletes or stops objects, or drains nodes, with the jobs that run there",
     ),
     _row(
         r"\baws\b.*\bs3(api)?\s+(rm|rb|delete-\S+)\b|\baws\b.*\bs3\s+sync\b.*--delete"
@@ -98,7 +108,13 @@ COMMANDS: tuple[Command, ...] = (
         "deletes objects of a bucket",
     ),
     _row(
-        r"\bhelm\b.*\s(uninstall|delete)\b",
+        r"\brm\s.*(checkpoint|ckpt)|\bfind\b.*(checkpoint|ckpt).*\s(-delete|-exec\s+rm)\b",
+        "ask",
+        "data",
+        "deletes files of checkpoints: a run that needs them begins at step 0",
+    ),
+    _row(
+        rf"\bhelm{_GAP}{_OPTIONS}(uninstall|delete|del|un){_END}",
         "refuse",
         "jobs",
         "takes a chart's controllers away, and with their definitions the jobs of those kinds",
@@ -110,7 +126,8 @@ COMMANDS: tuple[Command, ...] = (
         "deletes resources of the account beside the program",
     ),
     _row(
-        r"\b(curl|wget)\b[^|]*\|\s*(sudo\s+)?(ba|z|da)?sh\b",
+        rf"\b(curl|wget)\b[^|]*\|\s*(sudo\s+)?{_RUNS}|({_RUNS}|\b(source|eval))\s(-\S+\s)*[\"']?"
+        r"(<\(|\$\(|`)\s*(curl|wget)\b",
         "refuse",
         "rights",
         "runs whatever its address has on that day, with all that the machine may do",
@@ -126,8 +143,13 @@ COMMANDS: tuple[Command, ...] = (
 
 # What runs nothing: names of steps, and a text that is printed where it runs no further.
 _NAME = re.compile(r"(- )?(run-)?(name|description):\s")
-_PRINTS = re.compile(r"(- |run: *|script: *|@)*(echo|printf)\b(?!.*(\||`|\$\(|>(?!&2|.*GITHUB_)))")
-_PRINTED = re.compile(r"(\b(?:echo|printf)\s+(?:-\w+\s+)*)(['\"]).*?\2")
+_TELLS = r"(?:echo|printf|log|info|warn|error|die|fail)\b"
+_PRINTS = re.compile(
+    rf"(- |run: *|script: *|@)*{_TELLS}"
+    r"(?!.*(\||`|\$\(|>(?!&2|.*GITHUB_)))"
+)
+_SHOWN = re.compile(r"cat\s(?:>&2\s)?<<-?\s*['\"]?(\w+)['\"]?(?:\s>&2)?")
+_PRINTED = re.compile(rf"(\b{_TELLS}\s+(?:-\w+\s+)*)(['\"]).*?\2")
 _TRIES = re.compile(r"\s(--dry-run(=(client|server|true))?|--preview-only)(?=['\"]?(\s|$))")
 
 _BETWEEN = re.compile(r"\s*(?:;|&&|\|\||\s&\s)\s*")
@@ -138,12 +160,17 @@ def commands(lines: Sequence[str]) -> Iterator[tuple[int, str, Command]]:
 
     A line that a backslash continues is one with the next, and begins at its own index.
     """
-    for index, line in _joined(lines):
-        if line.startswith("#") or _NAME.match(line):
+    shown = ""
+    for index, joined in _joined(lines):
+        line = uncommented(joined)
+        if shown or _NAME.match(line):
+            shown = "" if line == shown else shown
             continue
+        if match := _SHOWN.fullmatch(line):
+            shown = match.group(1)
         run = _PRINTED.sub(r"\1", line) if _PRINTS.match(line) else line
         for text in _BETWEEN.split(run):
-            if _PRINTS.match(text) or _TRIES.search(text.partition(" #")[0]):
+            if _PRINTS.match(text) or _TRIES.search(text):
                 continue
             row = next((row for row in COMMANDS if row.line.search(text)), None)
             if row is not None:

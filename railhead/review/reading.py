@@ -15,6 +15,7 @@ import yaml
 from railhead.config.lines import compose
 
 _UNREADABLE = (yaml.YAMLError, ValueError, OverflowError, RecursionError, TypeError)
+_COMMENT = re.compile(r"(?:^|\s+)#")
 _BETWEEN = re.compile(r"^---(?=\s|$)", re.M)
 _MOST = 500_000  # Nodes of a document, with what aliases repeat: rows of machines have a tenth.
 
@@ -202,6 +203,15 @@ def reached(call: ast.Call) -> str:
         part = call.args[place]
     value = getattr(part, "value", None)
     return value if isinstance(value, str) else ""
+
+
+def uncommented(line: str) -> str:
+    """Return a line of YAML or of a shell without its comment."""
+    for mark in _COMMENT.finditer(line):
+        before = line[: mark.start()]
+        if not any(before.count(quote) % 2 for quote in "\"'"):
+            return before
+    return line
 
 
 def mapping(text: str | None) -> Mapping[Any, Any] | None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from railhead.review.model import Finding, Place
+from railhead.review.reading import uncommented
 from railhead.review.sources import Hunk, Sources
 
 # Lines that are this near belong to one change: a comment and the code that it explains.
@@ -71,10 +72,8 @@ def _by_line(name: str, text: str) -> Mapping[int, str]:
             return {}
     else:
         for number, line in enumerate(text.splitlines(), start=1):
-            before, mark, words = line.partition("#")
-            quoted = any(before.count(quote) % 2 for quote in "\"'")
-            if mark and not quoted and (not before or before[-1].isspace()):
-                words_at[number] = words
+            if words := line.removeprefix(uncommented(line)):
+                words_at[number] = words.lstrip()
     stripped = {number: words.lstrip("#: ").strip() for number, words in words_at.items()}
     return {n: words for n, words in stripped.items() if words and not _NOISE.match(words)}
 

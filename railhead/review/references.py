@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from types import MappingProxyType
 
 from railhead.review.jobs import ASIDE, imported, of_job
 from railhead.review.model import Finding, Level, Loss
-from railhead.review.reading import assigned, called, name_of, nodes, snake
+from railhead.review.reading import Names, assigned, called, given, name_of, nodes, plain, snake
 from railhead.review.sources import Sources
 
 _REFERENCES = frozenset({"StackReference", "from_stack"})
@@ -20,7 +20,7 @@ _WHERE = re.compile(
     r"(?:^|_)(stack|kubeconfig|context|cluster|identity|account|project|region|zone|bucket"
     r"|environment|env)(?:_|$)"
 )
-_NONE: Mapping[str, list[ast.expr]] = MappingProxyType({})
+_NONE: Names = MappingProxyType({})
 _WHO = "who runs it from another stack, such as one for tests"
 
 
@@ -48,8 +48,12 @@ def _defaults(was: str, now: str) -> Iterator[tuple[str, str]]:
 
 
 def _required(text: str) -> Iterator[str]:
-    """Yield the settings that a program ends without."""
+    """Yield the settings that a program ends without; not those that it tries to read."""
+    tries = [node for node in nodes(text) if isinstance(node, ast.Try) and node.handlers]
+    tried = {id(part) for node in tries for inner in node.body for part in ast.walk(inner)}
     for node in nodes(text):
+        if id(node) in tried:
+            continue
         if isinstance(node, ast.Call) and called(node).startswith("require"):
             yield from _texts(node.args[:1])
         elif isinstance(node, ast.Subscript) and name_of(node.value) == "environ":
@@ -62,29 +66,26 @@ def _given(text: str) -> Iterator[tuple[str, str]]:
     The text is beside the reading in an `or` or an `if`, a default of the call, or another value of
     the name that the reading is given to.
     """
-    known = assigned(text)
-    choices = [(values, values) for values in known.values() if len(values) > 1]
+    names = given(text)
+    choices = [(values, values) for values in assigned(text).values() if len(values) > 1]
     for node in nodes(text):
         if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
             choices.append((node.values, node.values))
         elif isinstance(node, ast.IfExp):
             choices.append(([node.test, node.body, node.orelse], [node.body, node.orelse]))
-        elif isinstance(node, ast.Call) and called(node) in ("get", "getenv"):
+        elif isinstance(node, ast.Call) and called(node) in ("get", "getenv", "setdefault"):
             default = [k.value for k in node.keywords if k.arg == "default"] or node.args[1:2]
             choices.append(([node], default))
     for among, values in choices:
         read = [part for part in among if isinstance(part, ast.Call) and part.args]
         for key in _texts([part.args[0] for part in read]):
-            yield from ((key, value) for value in _texts(values, known))
+            yield from ((key, value) for value in _texts(values, names))
 
 
-def _texts(parts: Sequence[ast.expr], known: Mapping[str, list[ast.expr]] = _NONE) -> list[str]:
-    """Return the texts among expressions, without empty ones, also by names of one value."""
-    named = [known.get(name_of(part), [part]) for part in parts]
-    both = zip(parts, named, strict=True)
-    only = [values[0] if len(values) == 1 else part for part, values in both]
-    values = [part.value for part in only if isinstance(part, ast.Constant)]
-    return [value for value in values if isinstance(value, str) and value]
+def _texts(parts: Sequence[ast.expr], names: Names = _NONE) -> list[str]:
+    """Return the texts among expressions, without empty ones, also put together of names."""
+    literal = [part for part in parts if not isinstance(part, ast.Call | ast.BoolOp)]
+    return list(filter(None, (plain(part, names) for part in literal)))
 
 
 def _others(was: str, now: str) -> Iterator[tuple[str, str]]:
@@ -101,11 +102,11 @@ def _stacks(text: str) -> list[str]:
     """Return the stacks that a program reads, in its order; empty where it puts a name together."""
     every = (node for node in nodes(text) if isinstance(node, ast.Call))
     calls = [node for node in every if called(node) in _REFERENCES]
-    known = assigned(text)
+    names = given(text)
     results = []
     for call in sorted(calls, key=lambda node: (node.lineno, node.col_offset)):
-        given = {k.arg: k.value for k in call.keywords}
-        named = next((given[key] for key in _NAMED if key in given), None)
+        options = {k.arg: k.value for k in call.keywords}
+        named = next((options[key] for key in _NAMED if key in options), None)
         first = named or next(iter(call.args), None)
-        results.append(next(iter(_texts([first] if first else [], known)), ""))
+        results.append(next(iter(_texts([first] if first else [], names)), ""))
     return results

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from railhead.review.model import Finding, Place
-from railhead.review.reading import mapping
+from railhead.review.reading import mapping, uncommented
 from railhead.review.sources import Sources
 
 #: Forms of keys and tokens that their issuers document, and PEM's header (RFC 7468).
@@ -20,12 +20,22 @@ FORMS = re.compile(
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----|client-key-data: *LS0t"
 )
 _NAMED = re.compile(
-    r"""(?i)(token|passw(?:or)?d|secret|api_?key|access_?key|credential)s?['"]?\]?\s*"""
+    r"""(?i)(token|passw(?:or)?d|secret|api[_-]?key|access[_-]?key|credential)s?['"]?\]?\s*"""
     r"""(?:,\s*['"]?value['"]?\s*)?[:=]\s*"""
     r"""(?:(['"])(?P<value>[^'"\s${}<>]{6,})\2|(?P<bare>[A-Za-z0-9+/_=]{20,})\s*$)"""
 )
 # A user with a password before a host.
 _USER = re.compile(r"://[^\s/:@'\"${}<>]+:[^\s/:@'\"${}<>]{6,}@")
+# Values that only say where something is, and tokens of texts, which open nothing.
+_WHERE = re.compile(r"(?:arn:|projects/|alias/|sha\d+:|\w+://[^@]*$|(?:~|\.{1,2}|/[\w.-]+)/)")
+# A variable of a shell that has one without quotes.
+_SET = re.compile(
+    r"^\s*(?:- |export |ENV )?[A-Z_]*(TOKEN|PASSWORD|SECRET|API_KEY|ACCESS_KEY)="
+    r"(?P<value>[\w+-]{8,})\s*$"
+)
+_OF_TEXTS = re.compile(
+    r"(?i)(?:max|min|num|eos|bos|pad|unk|sep|cls|mask|stop|special|added|image|audio|prompt)_?token"
+)
 # Names of objects and of files, by which a secret is only referred to.
 _REFERENCE = re.compile(r"(?i)(name|ref|file|path|class|type|mode)['\"]?\s*[:=]")
 _INDEXES = ("--extra-index-url", "--index-url", "-i", "--trusted-host")
@@ -49,6 +59,7 @@ _STATE = {
     "encryptionsalt": _LOCKED,
     "secretsprovider": _LOCKED,
 }
+_STRANGERS = ("github.event.pull_request.head", "github.head_ref", "refs/pull/")
 _ASIDE = ("tests/", "docs/", "examples/")
 
 
@@ -173,10 +184,8 @@ def pipelines(source: Sources) -> Iterator[Finding]:
 
 def _runs_strangers(text: str) -> bool:
     """Return whether a workflow has the base's secrets and checks out the pull request."""
-    lines = [line.partition(" #")[0] for line in text.splitlines() if line.lstrip()[:1] != "#"]
-    return any("pull_request_target" in line for line in lines) and any(
-        ref in line for line in lines for ref in ("github.event.pull_request.head", "refs/pull/")
-    )
+    lines = "\n".join(map(uncommented, text.splitlines()))
+    return "pull_request_target" in lines and any(ref in lines for ref in _STRANGERS)
 
 
 def _installed(source: Sources) -> list[str]:
@@ -219,10 +228,11 @@ def _secret(text: str, *, strict: bool) -> str:
         return ""
     if _USER.search(text):
         return "a password in an address"
-    match = _NAMED.search(text)
+    line = _OF_TEXTS.sub("", text)
+    match = _NAMED.search(line) or _SET.search(line)
     if match is None:
         return ""
-    value = match.group("value") or match.group("bare")
-    named = _REFERENCE.search(text[match.start() : match.end() - len(value)])
+    value = match["value"] or match["bare"]
+    named = _WHERE.match(value) or _REFERENCE.search(line[match.start() : match.end() - len(value)])
     mixed = any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
     return f"a value of {match.group(1)}" if mixed and not named else ""

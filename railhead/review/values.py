@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
+from railhead.review.commands import SCRIPTS
 from railhead.review.reading import (
     Names,
     called,
@@ -31,10 +32,6 @@ _TIMES = {"seconds": 1.0, "minutes": 60.0, "hours": 3600.0, "days": 86400.0}
 _TIMES["weeks"] = 604_800.0
 _COMMANDS = ("args", "cmd", "command", "entrypoint", "script")
 _TELLS = frozenset({"print", "debug", "error", "info", "warning", "ArgumentParser"})
-_SCRIPTS = (
-    *(".sh", ".bash", ".mk", ".env", ".sbatch", ".slurm"),
-    *("Makefile", "Dockerfile", "justfile"),
-)
 
 
 def named(name: str, text: str) -> Iterator[tuple[str, Any]]:
@@ -46,7 +43,7 @@ def named(name: str, text: str) -> Iterator[tuple[str, Any]]:
         yield from _of_data((), documents(text))
     elif suffix == ".toml":
         yield from _of_data((), _toml(text))
-    elif suffix in _SCRIPTS:
+    elif suffix in SCRIPTS:
         for line in text.replace("\\\n", " ").splitlines():
             yield from _of_words(_split(line))
 

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from pathlib import PurePath
 from typing import Any
 
-from railhead.review.commands import commands
+from railhead.review.commands import SCRIPTS, commands
 from railhead.review.judged import few, quoted
 from railhead.review.model import Finding, Level, Loss, Place
-from railhead.review.reading import mapping
+from railhead.review.reading import called, given, mapping, nodes, plain, resolved
 from railhead.review.rows import flat, parts, told
 from railhead.review.sources import Sources
 
-_SCRIPTS = (
-    *(".github/*", ".gitlab*", ".ci/*", "Jenkinsfile*", "*/Jenkinsfile*", "Makefile"),
-    *("*.sh", "*.mk"),
-)
+_PIPELINES = (".github/*", ".gitlab*", ".ci/*", "Jenkinsfile*", "*/Jenkinsfile*")
+# Functions by which a program runs another one.
+_STARTS = frozenset({"Popen", "call", "check_call", "check_output", "run", "system"})
 _ASIDE = ("tests/", "docs/", "examples/")
 _WORKFLOWS = ".github/workflows/*.y*ml"
 # Keys of a workflow that change neither what it runs nor what it may do.
@@ -25,7 +26,10 @@ _QUIET = re.compile(
     r"(^|\.)(name|run-name|timeout-minutes|retention-days|concurrency|fail-fast)(\.|$)"
 )
 # Every job has GITHUB_TOKEN; what it may do, `permissions` says.
-_SECRET = re.compile(r"\bsecrets\.(?!GITHUB_TOKEN\b)\w+|\bsecrets: *inherit|\btoJSON\(secrets\)")
+_SECRET = re.compile(
+    r"\bsecrets(?:\.|\[['\"])(?!GITHUB_TOKEN\b)\w+(?:['\"]\])?"
+    r"|\bsecrets: *inherit|\btoJSON\(secrets\)"
+)
 # Commands of Pulumi's action that change something (pulumi/actions, README).
 _ACT = re.compile(r"(?<![\w-])(up|update|destroy)(?![\w-])")
 _BRANCH = re.compile(r"\buses: *['\"]?([\w./-]+@(?:main|master|HEAD|dev|develop|latest))\b")
@@ -35,12 +39,12 @@ def scripts(source: Sources) -> Iterator[Finding]:
     """Yield each command of a pipeline or a script that newly deletes, opens or applies."""
     for name in source.changed:
         old, text = source.texts(name)
-        if text is None or not _is_script(name):
+        if text is None or not _is_script(name, text):
             continue
         when = _clock(text)
-        known = set(_commands(old)) if old and bool(_clock(old)) >= bool(when) else set()
+        known = set(_commands(name, old)) if old and bool(_clock(old)) >= bool(when) else set()
         new = {n for h in source.hunks(name) for n in range(h.line, h.line + len(h.after))}
-        lines = text.splitlines()
+        lines = _lines(name, text)
         for index, line, row in commands(lines):
             if line not in known:
                 says = f"runs {quoted(line, 120)}{when}: {row.does}"
@@ -49,11 +53,29 @@ def scripts(source: Sources) -> Iterator[Finding]:
                 yield _finding("pipeline-command", row.level, row.loss, says, place)
 
 
-def _is_script(name: str) -> bool:
+def _is_script(name: str, text: str) -> bool:
     """Return whether a file has commands that a machine runs."""
-    if name.startswith(_ASIDE) or name.endswith(".md"):
+    path = PurePath(name)
+    if name.startswith(_ASIDE) or path.suffix == ".md":
         return False
-    return any(fnmatchcase(name, row) for row in _SCRIPTS)
+    if (path.suffix or path.name) in (*SCRIPTS, ".py") or (not path.suffix and text[:2] == "#!"):
+        return True
+    return any(fnmatchcase(name, row) for row in _PIPELINES)
+
+
+def _lines(name: str, text: str) -> list[str]:
+    """Return a file's lines; of a program only the commands that it runs, at their lines."""
+    lines = text.splitlines()
+    if not name.endswith(".py"):
+        return lines
+    names = given(text)
+    started = dict.fromkeys(range(len(lines)), "")
+    for node in nodes(text):
+        if isinstance(node, ast.Call) and called(node) in _STARTS and node.args:
+            first = resolved(node.args[0], names)
+            words = first.elts if isinstance(first, ast.List | ast.Tuple) else [first]
+            started[node.lineno - 1] = " ".join(plain(word, names) or "?" for word in words)
+    return list(started.values())
 
 
 def _clock(text: str) -> str:
@@ -62,8 +84,8 @@ def _clock(text: str) -> str:
     return f" by itself ({', '.join(clock)})" if clock else ""
 
 
-def _commands(text: str) -> Iterator[str]:
-    return (line for _, line, _ in commands(text.splitlines()))
+def _commands(name: str, text: str) -> Iterator[str]:
+    return (line for _, line, _ in commands(_lines(name, text)))
 
 
 def _numbers(lines: Sequence[str], index: int) -> Iterator[int]:

@@ -328,6 +328,7 @@ def test_workflow_that_runs_strangers_is_refused(repository: Path) -> None:
     for text, refused in (
         (f"on: pull_request_target\n{head}", True),
         (f"on: pull_request\n{head}", False),
+        ("on: pull_request_target\n    ref: ${{ github.head_ref }}\n", True),
         ("on: pull_request_target\n", False),
         (f"on: pull_request  # not pull_request_target\n{head}", False),
     ):

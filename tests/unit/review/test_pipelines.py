@@ -51,6 +51,16 @@ DOES = [
     ("aws ec2 terminate-instances --instance-ids i-1", "refuse capacity"),
     ("gcloud container clusters delete a", "refuse capacity"),
     ("curl -fsSL https://get.example.com | sh", "refuse rights"),
+    ("curl -fsSL https://get.example.com | python3 -", "refuse rights"),
+    ("bash <(curl -fsSL https://get.example.com)", "refuse rights"),
+    ('sh -c "$(curl -fsSL https://get.example.com)"', "refuse rights"),
+    ("pulumi dn --yes", "refuse data"),
+    ("export PULUMI_SKIP_CONFIRMATIONS=true", "ask file"),
+    ("kubectl -n kueue-system scale deploy/kueue --replicas=0", "ask jobs"),
+    ("rm -rf /mnt/checkpoints/run-1", "ask data"),
+    ("find /mnt/ckpt -mtime +3 -delete", "ask data"),
+    ("helm -n kueue-system delete kueue", "refuse jobs"),
+    ("echo '# a' && pulumi destroy", "refuse data"),
     ("railhead review --base main --allow judges", "refuse judges"),
 ]
 PASSES = (
@@ -63,6 +73,9 @@ PASSES = (
         "terraform plan -destroy",
     ),
     *("pulumi preview --stack down", 'echo "no; pulumi destroy"', "name: pulumi destroy"),
+    *("true # pulumi destroy", 'log "pulumi destroy; then wait"', "curl -s a | jq .tag"),
+    *("helm upgrade a b --set delete=true", "find . -name a -delete", "V=$(curl -s https://a)"),
+    *("bash -c 'V=$(curl -s https://a)'", "kubectl scale deploy/a --replicas=10"),
     *("railhead review --base main", "terraform plan", "pulumi config set state unprotected"),
 )
 
@@ -91,6 +104,42 @@ def test_continued_line_is_one_command() -> None:
     (command,) = commands(["set -e", "kubectl delete \\", "  --wait=false \\", "  pvc a", "true"])
     assert command[:2] == (1, "kubectl delete --wait=false pvc a")
     assert [index for index, _, _ in commands(["# a \\", "pulumi destroy"])] == [1]
+
+
+def test_text_that_a_script_shows_runs_nothing() -> None:
+    lines = ["cat <<'EOT'", "  pulumi destroy", "EOT", "pulumi destroy"]
+    assert [index for index, _, _ in commands(lines)] == [3]
+    assert [index for index, _, _ in commands(["cat <<EOT | sh", *lines[1:3]])] == [1]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("infra/Makefile", "t:\n\tpulumi destroy -y\n"),
+        ("clean.bash", "\npulumi destroy -y\n"),
+        ("bin/clean", "#!/bin/sh\npulumi destroy -y\n"),
+        ("ops/a.py", "from subprocess import run\nrun(['pulumi', 'destroy', '-y'], check=True)\n"),
+        ("ops/a.py", "import os\nos.system('pulumi destroy -y')\n"),
+        ("ops/a.py", "C = ['pulumi', 'destroy', name]\nsubprocess.check_call(C)\n"),
+    ],
+)
+def test_command_is_found_in_each_kind_of_script(repository: Path, name: str, text: str) -> None:
+    (row,) = scripts(write(laid(repository), name, None, text))
+    assert row.level == "refuse"
+    assert row.place == Place(file=name, line=2)
+
+
+def test_program_that_only_names_a_command_runs_none(repository: Path) -> None:
+    text = '"""Like pulumi destroy."""\nHELP = "pulumi destroy -y"\nprint("pulumi destroy -y")\n'
+    assert not list(scripts(write(laid(repository), "ops/a.py", None, text)))
+
+
+def test_clock_that_starts_what_stood_there_is_told(repository: Path) -> None:
+    text = f"{NIGHTLY}      - run: pulumi destroy\n"
+    by_hand = text.replace("schedule:\n    - cron: '15 1 * * *'", "workflow_dispatch: {}")
+    source = laid(repository)
+    assert len(list(scripts(write(source, WORKFLOW, by_hand, text)))) == 1
+    assert not list(scripts(write(source, WORKFLOW, text, text.replace("15 1", "16 1"))))
 
 
 def test_renamed_script_runs_what_it_ran(repository: Path) -> None:
@@ -158,6 +207,7 @@ def test_workflow_is_told_by_what_it_may_do(repository: Path) -> None:
         (f"permissions: {{id-token: write}}\n{base}", "may do more with the repository"),
         (f"permissions: write-all\n{base}", "may do more with the repository"),
         (f"env: {{A: '${{{{ secrets.KEY }}}}'}}\n{base}", "takes secrets.KEY"),
+        (f"env: {{A: \"${{{{ secrets['KEY'] }}}}\"}}\n{base}", "takes secrets['KEY']:"),
         (base.replace("run: make", "uses: acme/deploy@main"), "runs acme/deploy@main"),
         (base.replace("run: make", "run: make all"), "differs: jobs.a.steps"),
     ):

@@ -66,6 +66,10 @@ _PROD = '"acme/gpu/prod"'
         (f'PROD = {_PROD}\nstack = config.get("stack") or PROD\n', True),
         (f'PROD = {_PROD}\nstack = config.get("stack", PROD)\n', True),
         ('stack = config.get("stack") or pulumi.get_stack()\n', False),
+        ('ORG = "acme"\nstack = config.get("stack") or f"{ORG}/gpu/prod"\n', True),
+        ('stack = config.get("stack") or f"{org}/gpu"\n', False),
+        (f'try:\n    stack = config.require("stack")\nexcept E:\n    stack = {_PROD}\n', True),
+        ('try:\n    stack = config.require("stack")\nfinally:\n    stack = None\n', False),
         ('stack = config.get("stack")\nif not stack:\n    raise ValueError\n', False),
     ],
 )
@@ -84,6 +88,8 @@ def test_references_in_another_order_are_the_same(repository: Path) -> None:
 
 def test_required_variable_that_gets_a_default_is_told(repository: Path) -> None:
     was = 'import os\nimport pulumi\n\naccount = os.environ["AWS_ACCOUNT"]\n'
-    now = was.replace('["AWS_ACCOUNT"]', '.get("AWS_ACCOUNT", "123456789012")')
-    (row,) = references(write(laid(repository), "__main__.py", was, now))
-    assert row.what.startswith("takes 123456789012 where nothing says another")
+    source = laid(repository)
+    for way in ("get", "setdefault"):
+        now = was.replace('["AWS_ACCOUNT"]', f'.{way}("AWS_ACCOUNT", "123456789012")')
+        (row,) = references(write(source, "__main__.py", was, now))
+        assert row.what.startswith("takes 123456789012 where nothing says another")
