@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from railhead.review.jobs import ASIDE, FUNCTIONS, kept, of_job, savers, training
-from railhead.review.judged import quoted
+from railhead.review.jobs import FUNCTIONS, NEXT, kept, savers, training
+from railhead.review.judged import Judged, placed, quoted
 from railhead.review.model import Finding, Loss
 from railhead.review.reading import (
     Names,
@@ -25,7 +25,7 @@ from railhead.review.reading import (
     snake,
     written,
 )
-from railhead.review.sources import Sources
+from railhead.review.sources import ASIDE, Sources
 from railhead.review.values import Amount, amount, named, of_program
 
 _SAVE = r"(?:auto)?sav(?:e|es|ing)|checkpoint(?:s|ing|er)?|ckpts?|snapshots?"
@@ -161,7 +161,7 @@ _KINDS = (
 def intervals(source: Sources) -> Iterator[Finding]:
     """Yield each setting and each loop by which a job or a program keeps less of a run."""
     for name in source.changed:
-        if name.startswith(ASIDE) or PurePath(name).name.startswith("Pulumi."):
+        if name.startswith((*ASIDE, "railhead/")) or PurePath(name).name.startswith("Pulumi."):
             continue
         texts = source.texts(name)
         for kind in _KINDS:
@@ -202,7 +202,7 @@ def _worse(
         grown = next((p for p in pairs if p[0][1] == p[1][1] and p[0][0] < p[1][0]), None)
         if grown:
             old, new = map(_shown, grown)
-            yield _finding(source, subject, (kind.loss, kind.says.format(old=old, new=new)))
+            yield _finding(source, subject, kind.loss, kind.says.format(old=old, new=new))
 
 
 def _shown(period: Amount) -> str:
@@ -210,14 +210,9 @@ def _shown(period: Amount) -> str:
     return {math.inf: "0", -math.inf: "all"}.get(number, f"{abs(number):g}{unit}")
 
 
-def _finding(source: Sources, subject: str, row: tuple[Loss, str], word: str = "") -> Finding:
-    """Return a finding on a "file: name", at the change that has the last word of the name."""
-    name, _, rest = subject.partition(": ")
-    at = name if name in source.changed else source.changed[0]
-    lines = "\n".join(line for hunk in source.hunks(at) for line in (*hunk.before, *hunk.after))
-    words = re.split(r"[. ]", rest)[::-1]
-    word = word or next((part for part in words if part in lines), words[0])
-    return of_job("save-interval", source, subject, at, word, ("ask", *row))
+def _finding(source: Sources, subject: str, loss: Loss, what: str) -> Finding:
+    result = Judged("ask", loss, what, NEXT, "save-interval")
+    return placed(source, subject.partition(": ")[0], subject, result)
 
 
 # What starts the processes of a job as one group.
@@ -236,7 +231,7 @@ def _patience(source: Sources) -> Iterator[Finding]:
     known = max(limits, default=_PATIENCE)
     if was and seconds > known:
         old = f"{known:g}s" if limits else f"{known:g}s by default"
-        yield _finding(source, subject, ("jobs", _LATER.format(old=old, new=f"{seconds:g}s")))
+        yield _finding(source, subject, "jobs", _LATER.format(old=old, new=f"{seconds:g}s"))
 
 
 def _limits(name: str, text: str) -> Iterator[tuple[float, str]]:
@@ -314,7 +309,7 @@ def _held_back(source: Sources) -> Iterator[Finding]:
             if added:
                 when = f"only where {quoted(' and '.join(sorted(added)), 80)}"
             text = f"saves {when}: a run that starts again has lost all steps since the last time"
-            yield _finding(source, f"{name}: {call}()", ("data", text), call)
+            yield _finding(source, f"{name}: {call}()", "data", text)
 
 
 def _depth(saves: Mapping[str, Sequence[tuple[str, _Where]]]) -> int:

@@ -13,8 +13,8 @@ from typing import Any
 
 from railhead.base.tags import moves
 from railhead.catalog.switches import SWITCHES
-from railhead.review.judged import few
-from railhead.review.model import Finding, Level, Loss, Place
+from railhead.review.judged import Judged, few, placed
+from railhead.review.model import Finding, Level, Loss
 from railhead.review.reading import (
     assigned,
     called,
@@ -28,14 +28,14 @@ from railhead.review.reading import (
 )
 from railhead.review.rows import less, lost, parts, short
 from railhead.review.settings import Setting
-from railhead.review.sources import Sources
+from railhead.review.sources import ASIDE, Sources
 
-#: Folders of which no job runs anything.
-ASIDE = ("tests/", "docs/", "railhead/")
 _TRAINS = frozenset(
     """accelerate deepspeed horovod jax lightning megatron mpi4py paddle pytorch_lightning ray
     tensorflow torch transformers""".split()
 )
+#: Who notices what a job or a program has lost.
+NEXT = "who runs this job next"
 #: Nodes of a function.
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 #: Calls by which programs save.
@@ -122,7 +122,7 @@ _FIELDS: tuple[Setting, ...] = (
 def jobs(source: Sources) -> Iterator[Finding]:
     """Yield what changed files of jobs lose, each field by its meaning."""
     for name in source.changed:
-        if not name.endswith((".yaml", ".yml")) or name.startswith(ASIDE):
+        if not name.endswith((".yaml", ".yml")) or name.startswith((*ASIDE, "railhead/")):
             continue
         was, now = map(mapping, source.texts(name))
         if now and _is_job(now) and now["nodes"] != (was or {}).get("nodes"):
@@ -131,9 +131,9 @@ def jobs(source: Sources) -> Iterator[Finding]:
             continue
         for key in sorted({*map(str, was), *map(str, now)}):
             for path, before, after in parts(key, was.get(key), now.get(key)):
-                word = path.rpartition(".")[2]
                 for row in _losses(path, before, after):
-                    yield of_job("job-file", source, f"{name}: {path}", name, word, row)
+                    result = Judged(*row, who=NEXT, rule="job-file")
+                    yield placed(source, name, f"{name}: {path}", result)
 
 
 def _is_job(content: Mapping[Any, Any]) -> bool:
@@ -146,8 +146,8 @@ def _too_many(source: Sources, name: str, nodes_: Any) -> Iterator[Finding]:
     most = max(known, default=0)
     if most and isinstance(nodes_, int) and nodes_ > most:
         text = f"asks for {nodes_} nodes, and no pool of a stack here has more than {most}: it "
-        row: tuple[Level, Loss, str] = ("ask", "quota", f"{text}waits for ever")
-        yield of_job("job-file", source, f"{name}: nodes", name, "nodes", row)
+        result = Judged("ask", "quota", f"{text}waits for ever", NEXT, "job-file")
+        yield placed(source, name, f"{name}: nodes", result)
 
 
 @lru_cache(maxsize=64)
@@ -200,11 +200,13 @@ def programs(source: Sources) -> Iterator[Finding]:
             if sum(after[n] for n in names) >= sum(before[n] for n in names):
                 continue
             if less_often := [n for n in names if gone[n] and after[n] < before[n]]:
-                row: tuple[Level, Loss, str] = ("ask", "data", what)
                 called_ = "" if less_often[0] in _RESUMES else "()"
                 subject = f"{name}: {few(less_often, 3)}{called_}"
-                at = name if name in source.changed else next(iter(was))
-                yield of_job("job-program", source, subject, at, less_often[0], row)
+                yield placed(source, name, subject, _kept_less(what), *less_often)
+
+
+def _kept_less(what: str) -> Judged:
+    return Judged("ask", "data", what, NEXT, "job-program")
 
 
 def contents(source: Sources) -> Iterator[Finding]:
@@ -219,9 +221,7 @@ def contents(source: Sources) -> Iterator[Finding]:
         if after and len(lost_) > len(after.keys() - known):
             keys = few(sorted(lost_), 4)
             what = f"saves without {keys}: a run that starts again begins without it"
-            row: tuple[Level, Loss, str] = ("ask", "data", what)
-            at = name if name in source.changed else source.changed[0]
-            yield of_job("job-program", source, f"{name}: save()", at, min(lost_), row)
+            yield placed(source, name, f"{name}: save()", _kept_less(what), *sorted(lost_))
 
 
 def _saved(text: str | None) -> dict[str, str]:
@@ -284,9 +284,7 @@ def marks(source: Sources) -> Iterator[Finding]:
             if after and not now.get((scope, mark), True):
                 what = "comes before the save that it marks: a run that is killed between the two "
                 what += "leaves a half checkpoint, which the next one takes for a whole one"
-                row: tuple[Level, Loss, str] = ("ask", "data", what)
-                at = name if name in source.changed else source.changed[0]
-                yield of_job("job-program", source, f"{name}: {mark}()", at, mark, row)
+                yield placed(source, name, f"{name}: {mark}()", _kept_less(what))
 
 
 def _orders(text: str | None, saving: Collection[str]) -> dict[tuple[str, str], bool]:
@@ -342,7 +340,7 @@ def training(source: Sources) -> tuple[dict[str, str], dict[str, str]]:
     """
     earlier = set(source.renamed.values())
     names = [n for n in source.changed if n.endswith(".py") and n not in earlier]
-    changed = [n for n in names if not n.startswith(ASIDE)]
+    changed = [n for n in names if not n.startswith((*ASIDE, "railhead/"))]
     code = dict.fromkeys([*changed, *(b for name in changed for b in _beside(source, name))])
     texts = {name: source.texts(name) for name in code}
     was, now = ({name: both[side] or "" for name, both in texts.items()} for side in (0, 1))
@@ -395,15 +393,15 @@ def _of_idle(text: str | None, idle: Collection[str]) -> Counter[str]:
 def unsecrets(source: Sources) -> Iterator[Finding]:
     """Yield programs of Pulumi that take the mark off a secret, also one that is not known yet."""
     for name in source.changed:
-        if not name.endswith(".py") or name.startswith(ASIDE):
+        if not name.endswith(".py") or name.startswith((*ASIDE, "railhead/")):
             continue
         was, now = map(_calls, source.texts(name))
         if now["unsecret"] > was["unsecret"]:
             what = "takes the mark off a secret: where it goes from there, such as into an output, "
             what += "it lies in plain text in the stack's state"
-            row: tuple[Level, Loss, str] = ("ask", "rights", what)
-            finding = of_job("unsecret", source, f"{name}: unsecret()", name, "unsecret", row)
-            yield finding.model_copy(update={"who": "nobody, until someone reads it"})
+            who = "nobody, until someone reads it"
+            result = Judged("ask", "rights", what, who, "unsecret")
+            yield placed(source, name, f"{name}: unsecret()", result)
 
 
 def _calls(text: str | None) -> Counter[str]:
@@ -458,22 +456,3 @@ def imported(text: str | None) -> Iterator[str]:
             yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and not node.level:
             yield str(node.module).partition(".")[0]
-
-
-def of_job(
-    rule: str, source: Sources, subject: str, name: str, word: str, row: tuple[Level, Loss, str]
-) -> Finding:
-    """Return a finding at the first change of a file that has a word, else at its first."""
-    level, loss, what = row
-    hunks = source.hunks(name)
-    having = (h for h in hunks if any(word in line for line in (*h.before, *h.after)))
-    hunk = next(having, next(iter(hunks), None))
-    return Finding(
-        rule=rule,
-        level=level,
-        loss=loss,
-        subject=subject,
-        what=what,
-        who="who runs this job next",
-        place=Place(file=name, line=hunk.line) if hunk else None,
-    )

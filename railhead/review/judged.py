@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from railhead.review.model import Level, Loss
+from railhead.review.model import Finding, Level, Loss, Place
+from railhead.review.sources import Sources
 
 
 @dataclass(frozen=True)
@@ -17,6 +19,26 @@ class Judged:
     what: str
     who: str = ""
     rule: str = ""
+
+
+def placed(
+    source: Sources, name: str, subject: str, result: Judged, *words: str, line: int = 0
+) -> Finding:
+    """Return the finding of a verdict on a changed file, at a line or where its words are.
+
+    Without any they are the words of the subject, the last first.
+    """
+    rest = subject.removeprefix(f"{name}: ")
+    known = words or re.findall(r"[\w-]{3,}", rest)[::-1]
+    return Finding(
+        rule=result.rule,
+        level=result.level,
+        loss=result.loss,
+        subject=subject,
+        what=result.what,
+        who=result.who,
+        place=Place(file=name, line=line) if line else source.at(name, known),
+    )
 
 
 def few(texts: Sequence[str], count: int, between: str = ", ") -> str:

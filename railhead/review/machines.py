@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from railhead.base.data import load
-from railhead.review.judged import Judged
-from railhead.review.model import Finding, Level, Loss, Place
+from railhead.review.judged import Judged, placed
+from railhead.review.model import Finding, Level, Loss
 from railhead.review.reading import mapping
 from railhead.review.rows import less, lost, parts, several, short, told
 from railhead.review.sources import Sources
@@ -149,13 +149,7 @@ def _known(machine: str, key: str, base: Path) -> tuple[Any, Any]:
     return None, None
 
 
-def _finding(source: Sources, name: str, machine: str, result: Judged) -> Finding:
-    return Finding(
-        rule=f"machine-{result.loss}",
-        level=result.level,
-        loss=result.loss,
-        subject=f"machine {machine}",
-        what=result.what,
-        who="every stack with it, and its acceptance",
-        place=Place(file=name, line=next((h.line for h in source.hunks(name)), 1)),
-    )
+def _finding(source: Sources, name: str, machine: str, result: Judged, *words: str) -> Finding:
+    who = "every stack with it, and its acceptance"
+    result = replace(result, rule=f"machine-{result.loss}", who=who)
+    return placed(source, name, f"machine {machine}", result, *words)

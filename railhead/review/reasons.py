@@ -33,7 +33,8 @@ def reasoned(source: Sources, findings: Iterable[Finding]) -> list[Finding]:
 
 def _at(source: Sources, place: Place, known: dict[Place, str]) -> str:
     if place not in known:
-        near = (hunk for hunk in source.hunks(place.file) if hunk.line == place.line)
+        hunks = source.hunks(place.file)
+        near = (h for h in hunks if h.line <= place.line < h.line + max(len(h.after), 1))
         known[place] = reason(source, place.file, next(near, None))
     return known[place]
 

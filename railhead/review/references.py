@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from types import MappingProxyType
 
-from railhead.review.jobs import ASIDE, imported, of_job
-from railhead.review.model import Finding, Level, Loss
+from railhead.review.jobs import imported
+from railhead.review.judged import Judged, placed
+from railhead.review.model import Finding
 from railhead.review.reading import Names, assigned, called, given, name_of, nodes, plain, snake
-from railhead.review.sources import Sources
+from railhead.review.sources import ASIDE, Sources
 
 _REFERENCES = frozenset({"StackReference", "from_stack"})
 _NAMED = ("stack_name", "stack")
@@ -27,15 +28,14 @@ _WHO = "who runs it from another stack, such as one for tests"
 def references(source: Sources) -> Iterator[Finding]:
     """Yield each place for which a program no longer asks, and each other stack that it reads."""
     for name in source.changed:
-        if not name.endswith(".py") or name.startswith(ASIDE):
+        if not name.endswith(".py") or name.startswith((*ASIDE, "railhead/")):
             continue
         was, now = (text or "" for text in source.texts(name))
         if not any(package.startswith("pulumi") for package in imported(was)):
             continue
         for word, what in dict.fromkeys((*_defaults(was, now), *_others(was, now))):
-            row: tuple[Level, Loss, str] = ("ask", "access", what)
-            finding = of_job("reference", source, f"{name}: {word}", name, word, row)
-            yield finding.model_copy(update={"who": _WHO})
+            result = Judged("ask", "access", what, _WHO, "reference")
+            yield placed(source, name, f"{name}: {word}", result, word)
 
 
 def _defaults(was: str, now: str) -> Iterator[tuple[str, str]]:

@@ -23,7 +23,7 @@ from railhead.review.compare import Change, Planned, compare, resources
 from railhead.review.intervals import intervals
 from railhead.review.jobs import contents, jobs, marks, programs, unsecrets
 from railhead.review.judge import judged
-from railhead.review.judged import Judged, few
+from railhead.review.judged import Judged, few, placed
 from railhead.review.judges import differs, judges
 from railhead.review.machines import machines
 from railhead.review.model import (
@@ -209,18 +209,14 @@ def _planned(
 
 def _of_judges(source: Sources, who: Judges) -> Iterator[Finding]:
     for row in who.changed:
-        name, _, what = row.partition(": ")
-        hunks = source.hunks(name)
-        yield Finding(
-            rule="judges-change",
-            level="ask" if who.allowed else "refuse",
-            loss="judges",
-            subject=name,
-            what=f"this pull request changes {what}{_says(hunks)}; the base branch's judged here",
-            who="nobody, if nobody looks: ask a second pair of eyes",
-            place=Place(file=name, line=hunks[0].line) if hunks else None,
-            allow="a second reviewer's word: `--allow judges`, by a label that authors cannot set",
-        )
+        name, _, changes = row.partition(": ")
+        says = _says(source.hunks(name))
+        what = f"this pull request changes {changes}{says}; the base branch's judged here"
+        sees = "nobody, if nobody looks: ask a second pair of eyes"
+        level: Level = "ask" if who.allowed else "refuse"
+        finding = placed(source, name, name, Judged(level, "judges", what, sees, "judges-change"))
+        allow = "a second reviewer's word: `--allow judges`, by a label that authors cannot set"
+        yield finding.model_copy(update={"allow": allow})
 
 
 def _says(hunks: Sequence[Hunk]) -> str:
@@ -238,30 +234,20 @@ def _gone_files(source: Sources) -> Iterator[Finding]:
         path = Path(name)
         stack = path.name.startswith("Pulumi.") and path.suffix == ".yaml" and path.stem != "Pulumi"
         if stack and not (source.root / name).exists() and (source.base / name).exists():
-            yield Finding(
-                rule="stack-removed",
-                level="refuse",
-                loss="file",
-                subject=name,
-                what="the stack's file is removed: nobody can update or destroy its cluster",
-                who="who has to upgrade it or pays for it",
-            )
+            what = "the stack's file is removed: nobody can update or destroy its cluster"
+            who = "who has to upgrade it or pays for it"
+            result = Judged("refuse", "file", what, who, "stack-removed")
+            yield placed(source, name, name, result).model_copy(update={"place": None})
 
 
 def _unplanned(source: Sources) -> Iterator[Finding]:
     """Yield changed code that runs beside the program, which no plan shows."""
     for name in source.changed:
         if name.startswith(_ON_MACHINES) and name.endswith(_CODE) and differs(source, name):
-            hunks = source.hunks(name)
-            yield Finding(
-                rule="code-unplanned",
-                level="ask",
-                loss="jobs",
-                subject=name,
-                what=f"runs on users' machines, and no plan shows what it does{_says(hunks)}",
-                who="who launches or diagnoses a job next",
-                place=Place(file=name, line=hunks[0].line) if hunks else None,
-            )
+            what = "runs on users' machines, and no plan shows what it does"
+            what += _says(source.hunks(name))
+            who = "who launches or diagnoses a job next"
+            yield placed(source, name, name, Judged("ask", "jobs", what, who, "code-unplanned"))
 
 
 def _not_looked_at(source: Sources, stacks: Sequence[StackReview]) -> Iterator[str]:

@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path, PurePath
 
 from railhead.base.errors import InputError, PrerequisiteError
+from railhead.review.model import Place
 
 # Above so many lines git compares: `difflib` takes minutes for 40,000 of them.
 _LINES = 4000
@@ -22,7 +23,8 @@ _BYTES = 4_000_000  # What is larger was made by a tool, and is not read.
 _RANGES = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", re.M)
 
 _ALIKE = 0.5  # The part of two files' lines that both have, of one that was renamed, as in git.
-_ELSEWHERE = ("tests/", "docs/", "examples/")  # Stacks there are nobody's.
+#: Folders of which no cluster, job or pipeline runs anything.
+ASIDE = ("tests/", "docs/", "examples/")
 
 
 def git(folder: Path, *words: str) -> bytes:
@@ -85,7 +87,7 @@ class Sources:
         """Files of the head's stacks, those that git does not know yet included."""
         words = ("--cached", "--others", "--exclude-standard", "--", ":(glob)**/Pulumi.*.yaml")
         names = git(self.root, "ls-files", "-z", *words).decode(errors="replace").split("\0")
-        return tuple(n for n in sorted(filter(None, names)) if not n.startswith(_ELSEWHERE))
+        return tuple(n for n in sorted(filter(None, names)) if not n.startswith(ASIDE))
 
     def text(self, name: str, *, head: bool) -> str | None:
         """Return a file's text on one side; None if it is not there, or too large to read."""
@@ -142,6 +144,26 @@ class Sources:
         if name not in self._known:
             self._known[name] = self._compared(name)
         return self._known[name]
+
+    def added(self, name: str) -> Iterator[tuple[int, str]]:
+        """Yield (line, text) of the lines that a file has newly."""
+        for hunk in self.hunks(name):
+            yield from enumerate(hunk.after, hunk.line)
+
+    def at(self, name: str, words: Sequence[str] = ()) -> Place | None:
+        """Return the first changed line that has the first of the words which any has.
+
+        Without one it is the first change, and of the first changed file where ``name`` is none.
+        """
+        name = name if name in self.changed else self.changed[0]
+        hunks = self.hunks(name)
+        for word in words:
+            pattern = re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])|--{re.escape(word)}\b")
+            for hunk in hunks:
+                lines = [n for n, text in enumerate(hunk.after, hunk.line) if pattern.search(text)]
+                if lines or any(map(pattern.search, hunk.before)):
+                    return Place(file=name, line=next(iter(lines), hunk.line))
+        return Place(file=name, line=hunks[0].line) if hunks else None
 
     def _compared(self, name: str) -> list[Hunk]:
         texts = [text or "" for text in self.texts(name)]

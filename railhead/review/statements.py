@@ -9,13 +9,12 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from railhead.review.judged import quoted
-from railhead.review.model import Finding, Level, Place
+from railhead.review.judged import Judged, placed, quoted
+from railhead.review.model import Finding, Level
 from railhead.review.reading import nodes
 from railhead.review.rights import narrower, reads
-from railhead.review.sources import Hunk, Sources
+from railhead.review.sources import ASIDE, Hunk, Sources
 
-_ASIDE = ("tests/", "docs/", "examples/", "railhead/review/")
 _KEYS = ("Action", "NotAction", "Resource", "NotResource", "Principal", "Condition")
 _STATEMENT = re.compile(rf"""['"]({"|".join(_KEYS)})['"]""")
 _STATEMENT_LINES = 8  # Further up is another statement.
@@ -29,7 +28,7 @@ def statements(source: Sources) -> Iterator[Finding]:
     """Yield each statement of rights that differs in code; one that was only moved does not."""
     earlier = set(source.renamed.values())
     code = [n for n in source.changed if n.endswith(".py") and n not in earlier]
-    names = [n for n in code if not n.startswith(_ASIDE)]
+    names = [n for n in code if not n.startswith((*ASIDE, "railhead/review/"))]
     before, after = ({n: _written(source.texts(n)[side]) for n in names} for side in (0, 1))
     counts = [Counter(s.text for rows in of.values() for s in rows) for of in (before, after)]
     gone, new = counts[0] - counts[1], counts[1] - counts[0]
@@ -43,7 +42,7 @@ def statements(source: Sources) -> Iterator[Finding]:
             everyone = None if _EVERYONE.search(was) else _EVERYONE.search(now)
             if everyone and not _moved(after[name], hunk.line, hunk.after, new):
                 what = "lets everyone on the internet"
-                yield _statement(name, hunk, "refuse", what, everyone.group())
+                yield _statement(source, name, "refuse", what, everyone.group(), hunk.line)
             allows = next(_newly(after[name], hunk, more), None)
             keys = [set(_STATEMENT.findall(text)) for text in (was, now)]
             level: Level = "ask"
@@ -52,15 +51,16 @@ def statements(source: Sources) -> Iterator[Finding]:
                 if allows is None:
                     continue
                 actions = ", ".join(allows.actions or ["what code names"])
-                where = replace(hunk, line=allows.first)
-                yield _statement(name, where, level, "is new", f"Allow {actions}")
+                allow = f"Allow {actions}"
+                yield _statement(source, name, level, "is new", allow, allows.first)
                 continue
             if allows is None and not _differs(before[name], hunk, rest):
                 level, what = "note", "holds under more conditions"
             elif "Condition" in keys[0] - keys[1] and not _words(was) <= added:
                 level, what = "refuse", "holds without the condition that it had"
             text = " ".join((was or now).split())
-            yield _statement(name, hunk, level, f"{what}{_allowed(source, name, hunk)}", text)
+            what += _allowed(source, name, hunk)
+            yield _statement(source, name, level, what, text, hunk.line)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,16 +258,12 @@ def _allowed(source: Sources, name: str, hunk: Hunk) -> str:
     return ""
 
 
-def _statement(name: str, hunk: Hunk, level: Level, what: str, text: str) -> Finding:
-    return Finding(
-        rule="rights-in-code",
-        level=level,
-        loss="rights",
-        subject=f"{name}: a statement of rights",
-        what=f"{what}: {quoted(text, 160)}",
-        who="nobody, until someone uses it",
-        place=Place(file=name, line=hunk.line),
-    )
+def _statement(
+    source: Sources, name: str, level: Level, what: str, text: str, line: int
+) -> Finding:
+    who = "nobody, until someone uses it"
+    result = Judged(level, "rights", f"{what}: {quoted(text, 160)}", who, "rights-in-code")
+    return placed(source, name, f"{name}: a statement of rights", result, line=line)
 
 
 def _words(text: str) -> set[str]:

@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from railhead.review.model import Finding, Place
+from railhead.review.judged import Judged, placed
+from railhead.review.model import Finding, Level
 from railhead.review.reading import mapping, uncommented
-from railhead.review.sources import Sources
+from railhead.review.sources import ASIDE, Sources
 
 #: Forms of keys and tokens that their issuers document, and PEM's header (RFC 7468).
 FORMS = re.compile(
@@ -60,25 +61,21 @@ _STATE = {
     "secretsprovider": _LOCKED,
 }
 _STRANGERS = ("github.event.pull_request.head", "github.head_ref", "refs/pull/")
-_ASIDE = ("tests/", "docs/", "examples/")
+
+
+_INSTALLS = "who runs `pulumi up`: what is installed runs with their credentials"
 
 
 def secrets(source: Sources) -> Iterator[Finding]:
     """Yield each added line that seems to have a key, a token or a password in it."""
     for name in source.changed:
-        for hunk in source.hunks(name):
-            for offset, text in enumerate(hunk.after):
-                if what := _secret(text, strict=name.startswith(_ASIDE)):
-                    yield Finding(
-                        rule="secret-in-text",
-                        level="refuse",
-                        loss="rights",
-                        subject=f"{name}:{what}",
-                        what=f"has {what} in plain text: it stays in the history, so replace it "
-                        "where it is valid, and read it from a secret of the stack",
-                        who="everyone who reads the repository",
-                        place=Place(file=name, line=hunk.line + offset),
-                    )
+        for line, text in source.added(name):
+            if what := _secret(text, strict=name.startswith(ASIDE)):
+                says = f"has {what} in plain text: it stays in the history, so replace it where "
+                says += "it is valid, and read it from a secret of the stack"
+                who = "everyone who reads the repository"
+                result = Judged("refuse", "rights", says, who, "secret-in-text")
+                yield placed(source, name, f"{name}:{what}", result, line=line)
 
 
 def requirements(source: Sources) -> Iterator[Finding]:
@@ -87,26 +84,18 @@ def requirements(source: Sources) -> Iterator[Finding]:
     for name in source.changed:
         if name not in installed and not fnmatchcase(posixpath.basename(name), _REQUIREMENTS):
             continue
-        for hunk in source.hunks(name):
-            for offset, text in enumerate(hunk.after):
-                if what := _loose(text):
-                    yield Finding(
-                        rule="requirement-loose",
-                        level="refuse" if name in installed else "note",
-                        loss="judges",
-                        subject=f"{name}: {text.strip()}",
-                        what=what,
-                        who="who runs `pulumi up`: what is installed runs with their credentials"
-                        if name in installed
-                        else "who installs it",
-                        place=Place(file=name, line=hunk.line + offset),
-                    )
+        for line, text in source.added(name):
+            if what := _loose(text):
+                level: Level = "refuse" if name in installed else "note"
+                who = _INSTALLS if name in installed else "who installs it"
+                result = Judged(level, "judges", what, who, "requirement-loose")
+                yield placed(source, name, f"{name}: {text.strip()}", result, line=line)
 
 
 def hashes(source: Sources) -> Iterator[Finding]:
     """Yield each requirement whose version stays, and of which another file is installed."""
     for name in source.changed:
-        if not name.endswith(".txt") or name.startswith(_ASIDE):
+        if not name.endswith(".txt") or name.startswith(ASIDE):
             continue
         was, now = (_hashed(text or "") for text in source.texts(name))
         for pin, (line, files) in now.items():
@@ -118,15 +107,9 @@ def hashes(source: Sources) -> Iterator[Finding]:
                 what += "files do not change, so it comes from another maker"
             else:
                 what = "is installed from fewer of its files, or from any: hashes are gone"
-            yield Finding(
-                rule="requirement-hash",
-                level="refuse" if other or not files else "note",
-                loss="judges",
-                subject=f"{name}: {pin}",
-                what=what,
-                who="who runs `pulumi up`: what is installed runs with their credentials",
-                place=Place(file=name, line=line),
-            )
+            level: Level = "refuse" if other or not files else "note"
+            result = Judged(level, "judges", what, _INSTALLS, "requirement-hash")
+            yield placed(source, name, f"{name}: {pin}", result, line=line)
 
 
 def _hashed(text: str) -> dict[str, tuple[int, frozenset[str]]]:
@@ -145,7 +128,7 @@ def _hashed(text: str) -> dict[str, tuple[int, frozenset[str]]]:
 def projects(source: Sources) -> Iterator[Finding]:
     """Yield each change of where a stack's state is, or of what its secrets are encrypted with."""
     for name in source.changed:
-        if fnmatchcase(posixpath.basename(name), "Pulumi*.yaml") and not name.startswith(_ASIDE):
+        if fnmatchcase(posixpath.basename(name), "Pulumi*.y*ml") and not name.startswith(ASIDE):
             old, new = source.texts(name)
             was, now = mapping(old), mapping(new)
             for key, what in _STATE.items():
@@ -153,15 +136,9 @@ def projects(source: Sources) -> Iterator[Finding]:
                 if what == _LOCKED and was and key not in was and "secure:" not in (old or ""):
                     continue
                 if was and now and was.get(key) != now.get(key):
-                    yield Finding(
-                        rule=f"project-{key}",
-                        level="refuse",
-                        loss="file",
-                        subject=f"{name}: {key}",
-                        what=what,
-                        who="who runs the next `up`",
-                        place=Place(file=name, line=1),
-                    )
+                    who = "who runs the next `up`"
+                    result = Judged("refuse", "file", what, who, f"project-{key}")
+                    yield placed(source, name, f"{name}: {key}", result, key)
 
 
 def pipelines(source: Sources) -> Iterator[Finding]:
@@ -170,16 +147,11 @@ def pipelines(source: Sources) -> Iterator[Finding]:
         if name.startswith(".github/") and name.endswith((".yml", ".yaml")):
             before, after = (text or "" for text in source.texts(name))
             if _runs_strangers(after) and not _runs_strangers(before):
-                yield Finding(
-                    rule="pipeline-strangers",
-                    level="refuse",
-                    loss="rights",
-                    subject=name,
-                    what="runs the code of every pull request, of forks too, with the secrets and "
-                    "roles of the base branch (`pull_request_target`): use `pull_request`",
-                    who="nobody, until a stranger takes them",
-                    place=Place(file=name, line=1),
-                )
+                what = "runs the code of every pull request, of forks too, with the secrets and "
+                what += "roles of the base branch (`pull_request_target`): use `pull_request`"
+                who = "nobody, until a stranger takes them"
+                result = Judged("refuse", "rights", what, who, "pipeline-strangers")
+                yield placed(source, name, name, result, "pull_request_target", *_STRANGERS)
 
 
 def _runs_strangers(text: str) -> bool:

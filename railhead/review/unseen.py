@@ -8,13 +8,12 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from railhead.review.jobs import FUNCTIONS, said
-from railhead.review.judged import few, quoted
+from railhead.review.judged import Judged, few, placed, quoted
 from railhead.review.judges import differs
-from railhead.review.model import Finding, Place
+from railhead.review.model import Finding
 from railhead.review.reading import called, computed, name_of, nodes
-from railhead.review.sources import Hunk, Sources
+from railhead.review.sources import ASIDE, Hunk, Sources
 
-_ASIDE = ("tests/", "docs/", "examples/", "benchmarks/")
 # Classes of the SDK that make no resource.
 _OPTIONS = frozenset({"Alias", "CustomTimeouts", "InvokeOptions", "ResourceOptions"})
 # Ways in which the SDK puts an output together: its value says what it is.
@@ -34,7 +33,7 @@ def unseen(
     ``ran``, which are (file, line) of the base.
     """
     changed = [n for n in source.changed if n.endswith(".py")]
-    code = [n for n in changed if n in names or not n.startswith(_ASIDE)]
+    code = [n for n in changed if n in names or not n.startswith((*ASIDE, "benchmarks/"))]
     was, now = ([source.text(name, head=head) or "" for name in code] for head in (False, True))
     after = {word for text in now for word in _words(text)} | _renamed(was, now)
     for name in names:
@@ -49,16 +48,11 @@ def unseen(
             hunk = _with(hunks, gone)
             lines = [line.strip() for line in (hunk.before if hunk else ()) if line.strip()]
             text = quoted(" / ".join(lines), 160)
-            yield Finding(
-                rule="code-unseen",
-                level="ask",
-                loss="jobs",
-                subject=name,
-                what=f"differs ({text}), and no change of a stack here was traced to it"
-                f"{_idle(source, name)}",
-                who="a stack that has the setting, or what a cloud answers",
-                place=Place(file=name, line=hunk.line) if hunk else None,
-            )
+            what = f"differs ({text}), and no change of a stack here was traced to it"
+            what += _idle(source, name)
+            who = "a stack that has the setting, or what a cloud answers"
+            result = Judged("ask", "jobs", what, who, "code-unseen")
+            yield placed(source, name, name, result, line=hunk.line if hunk else 0)
 
 
 def _pieces(text: str) -> set[str]:

@@ -5,21 +5,21 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import PurePath
 from typing import Any
 
 from railhead.review.commands import SCRIPTS, commands
-from railhead.review.judged import few, quoted
-from railhead.review.model import Finding, Level, Loss, Place
+from railhead.review.judged import Judged, few, placed, quoted
+from railhead.review.model import Finding
 from railhead.review.reading import called, given, mapping, nodes, plain, resolved
 from railhead.review.rows import flat, parts, told
-from railhead.review.sources import Sources
+from railhead.review.sources import ASIDE, Sources
 
 _PIPELINES = (".github/*", ".gitlab*", ".ci/*", "Jenkinsfile*", "*/Jenkinsfile*")
 # Functions by which a program runs another one.
 _STARTS = frozenset({"Popen", "call", "check_call", "check_output", "run", "system"})
-_ASIDE = ("tests/", "docs/", "examples/")
 _WORKFLOWS = ".github/workflows/*.y*ml"
 # Keys of a workflow that change neither what it runs nor what it may do.
 _QUIET = re.compile(
@@ -43,20 +43,20 @@ def scripts(source: Sources) -> Iterator[Finding]:
             continue
         when = _clock(text)
         known = set(_commands(name, old)) if old and bool(_clock(old)) >= bool(when) else set()
-        new = {n for h in source.hunks(name) for n in range(h.line, h.line + len(h.after))}
+        new = {number for number, _ in source.added(name)}
         lines = _lines(name, text)
         for index, line, row in commands(lines):
             if line not in known:
                 says = f"runs {quoted(line, 120)}{when}: {row.does}"
                 at = next((n for n in _numbers(lines, index) if n in new), index + 1)
-                place = Place(file=name, line=at)
-                yield _finding("pipeline-command", row.level, row.loss, says, place)
+                result = Judged(row.level, row.loss, says, rule="pipeline-command")
+                yield _finding(source, name, result, line=at)
 
 
 def _is_script(name: str, text: str) -> bool:
     """Return whether a file has commands that a machine runs."""
     path = PurePath(name)
-    if name.startswith(_ASIDE) or path.suffix == ".md":
+    if name.startswith(ASIDE) or path.suffix == ".md":
         return False
     if (path.suffix or path.name) in (*SCRIPTS, ".py") or (not path.suffix and text[:2] == "#!"):
         return True
@@ -102,16 +102,16 @@ def workflows(source: Sources) -> Iterator[Finding]:
         texts = source.texts(name)
         if not fnmatchcase(name, _WORKFLOWS) or texts[1] is None:
             continue
-        place = Place(file=name, line=next((h.line for h in source.hunks(name)), 1))
         was, now = (_content(text) for text in texts)
         if was is None or now is None:
             text = "cannot be read as YAML: what it may do was not compared"
-            yield _finding("pipeline-rights", "ask", "rights", text, place)
+            yield _finding(source, name, _rights(text))
             continue
         before, after = set(_writes(was)), set(_writes(now))
         if gained := sorted(after - before):
             text = f"may do more with the repository and as it: {', '.join(gained)}"
-            yield _finding("pipeline-rights", "ask", "rights", text, place)
+            words = [right.partition(":")[0] for right in gained]
+            yield _finding(source, name, _rights(text), *words, "permissions")
         for pattern, says in (
             (_SECRET, "takes {}: whatever it runs can read them"),
             (_BRANCH, "runs {}: whatever its branch has on that day"),
@@ -119,17 +119,23 @@ def workflows(source: Sources) -> Iterator[Finding]:
             named = [set(pattern.findall(text or "")) for text in texts]
             if new := sorted(named[1] - named[0]):
                 text = says.format(few(new, 6))
-                yield _finding("pipeline-rights", "ask", "rights", text, place)
+                yield _finding(source, name, _rights(text), *new)
         done = set(_acts(was))
         for act in dict.fromkeys(act for act in _acts(now) if act not in done):
             for _, _, row in commands([f"{act} --yes"]):
                 says = f"runs {quoted(act, 40)} by pulumi/actions{_clock(texts[1])}: {row.does}"
-                yield _finding("pipeline-command", row.level, row.loss, says, place)
+                result = Judged(row.level, row.loss, says, rule="pipeline-command")
+                yield _finding(source, name, result, "command", "pulumi")
         if texts[0] is not None:
             rest = [row for row in parts("", was, now) if not _QUIET.search(row[0])]
             if rest:
                 text = f"differs: {told((p.lstrip('.'), a, b) for p, a, b in rest)}"
-                yield _finding("pipeline-changes", "ask", "judges", text, place)
+                result = Judged("ask", "judges", text, rule="pipeline-changes")
+                yield _finding(source, name, result, rest[0][0].rpartition(".")[2])
+
+
+def _rights(what: str) -> Judged:
+    return Judged("ask", "rights", what, rule="pipeline-rights")
 
 
 def _acts(workflow: Any) -> Iterator[str]:
@@ -156,13 +162,6 @@ def _writes(workflow: Mapping[Any, Any]) -> Iterator[str]:
             yield f"{path.rpartition('.')[2]}: {value}"
 
 
-def _finding(rule: str, level: Level, loss: Loss, what: str, place: Place) -> Finding:
-    return Finding(
-        rule=rule,
-        level=level,
-        loss=loss,
-        subject=place.file,
-        what=what,
-        who="nobody, until it has run",
-        place=place,
-    )
+def _finding(source: Sources, name: str, result: Judged, *words: str, line: int = 0) -> Finding:
+    told_ = replace(result, who="nobody, until it has run")
+    return placed(source, name, name, told_, *words, line=line)

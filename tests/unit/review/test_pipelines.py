@@ -222,6 +222,23 @@ def test_workflow_is_told_by_what_it_may_do(repository: Path) -> None:
     assert "cannot be read as YAML" in row.what
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ("steps:", "permissions: {contents: write}\n    steps:", 7),
+        ("run: make b", "run: make ${{ secrets.KEY }}", 9),
+        ("run: make b", "uses: acme/deploy@main", 9),
+    ],
+)
+def test_workflow_is_placed_at_what_it_gains(
+    repository: Path, old: str, new: str, line: int
+) -> None:
+    text = f"{NIGHTLY}      - run: make\n      - run: make b\n"
+    source = write(laid(repository), WORKFLOW, text, text.replace(old, new).replace("it", "at", 1))
+    rows = [row for row in workflows(source) if row.rule == "pipeline-rights"]
+    assert [row.place for row in rows] == [Place(file=WORKFLOW, line=line)]
+
+
 def test_workflow_that_judges_no_pull_request_is_no_judge(repository: Path) -> None:
     source = laid(repository)
     tags = "on: {push: {tags: ['v*']}}\njobs: {}\n"

@@ -71,6 +71,13 @@ def test_reason_is_the_comment_of_the_lines(
     assert bool(row.reason) is bool(reason)
 
 
+def test_reason_is_that_of_a_line_within_a_change(repository: Path) -> None:
+    now = CODE.replace("parent=args.parent", "a=1,\n        b=2")
+    source = write(laid(repository), "components/a.py", CODE, now)
+    (row,) = reasoned(source, [_at(source.hunks("components/a.py")[0].line + 1, "components/a.py")])
+    assert row.reason.startswith("The data stays")
+
+
 def _at(line: int, name: str) -> Finding:
     return finding(place=Place(file=name, line=line))
 
