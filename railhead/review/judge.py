@@ -64,13 +64,18 @@ def judged(
 def _verdicts(
     change: Change, kind: str, *, code: bool, added: Collection[str], own: Collection[str]
 ) -> Iterator[Judged]:
-    """Yield what the rules of a type say, then the rows of fields, then what neither reads."""
-    kubernetes = change.either.type.startswith("kubernetes:")
-    if kubernetes:
-        yield from _by_kind(change, kind, code=code, own=own)
+    """Yield what the rules of a type say, the rows of fields, and what neither reads."""
     yield from fields(change)
-    if not kubernetes:
-        yield from _by_cloud(change, code=code, added=added)
+    try:
+        if change.either.type.startswith("kubernetes:"):
+            yield from _by_kind(change, kind, code=code, own=own)
+        else:
+            yield from _by_cloud(change, code=code, added=added)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        inputs = {**dict(flat(change.was)), **dict(flat(change.now))}
+        unknown = [path for path, value in inputs.items() if UNKNOWN in str(value)]
+        text = "could not be judged: a field of it has another form than its API takes"
+        yield unjudged(unknown) if unknown else Judged("unjudged", "judges", text)
     yield from _rest(change, kind, code=code)
 
 
@@ -90,20 +95,13 @@ def _by_cloud(change: Change, *, code: bool, added: Collection[str]) -> Iterator
 
 
 def _by_kind(change: Change, kind: str, *, code: bool, own: Collection[str]) -> Iterator[Judged]:
-    """Yield what the rules of a kind say; an unknown part that they cannot read is unjudged."""
-    try:
-        for rule in BY_KIND.get(kind, ()):
-            yield from rule(change, code=code)
-        for rule in ADDED.get(kind, ()):
-            yield from rule(change, code=code, own=own)
-        if code and change.kind == "added" and kind not in (*BY_KIND, *ADDED, *QUIET):
-            yield Judged("ask", "jobs", f"is added, and no rule knows what a {kind} does")
-    except (AttributeError, TypeError):
-        inputs = {**dict(flat(change.was)), **dict(flat(change.now))}
-        unknown = [path for path, value in inputs.items() if UNKNOWN in str(value)]
-        if not unknown:
-            raise
-        yield unjudged(unknown)
+    """Yield what the rules of a kind say."""
+    for rule in BY_KIND.get(kind, ()):
+        yield from rule(change, code=code)
+    for rule in ADDED.get(kind, ()):
+        yield from rule(change, code=code, own=own)
+    if code and change.kind == "added" and kind not in (*BY_KIND, *ADDED, *QUIET):
+        yield Judged("ask", "jobs", f"is added, and no rule knows what a {kind} does")
 
 
 # Type -> how many machines it starts, and of which kind: paths of inputs.

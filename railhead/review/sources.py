@@ -153,7 +153,7 @@ class Sources:
     def at(self, name: str, words: Sequence[str] = ()) -> Place | None:
         """Return the first changed line that has the first of the words which any has.
 
-        Without one it is the first change, and of the first changed file where ``name`` is none.
+        Without one it is the first change; where ``name`` did not change, of the first that did.
         """
         name = name if name in self.changed else self.changed[0]
         hunks = self.hunks(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -1498,3 +1499,35 @@ def test_role_of_google_for_everyone_is_refused() -> None:
         assert said([], [planned(kind, rights)]) == [
             f"{level} rights: gives {member} roles/storage.objectViewer"
         ]
+
+
+_ODD = (None, "x", 5, True, [], [None], ["x"], [[1]], [{}], {"a": None}, UNKNOWN)
+_FORMS = (
+    (RBAC, ("rules", 0, "verbs"), _rules(("pods", "get"))),
+    (QUEUE, ("spec",), {"spec": {"resourceGroups": []}}),
+    (NETWORK, ("spec", "ingress", 0), {"spec": {"ingress": [{"from": []}]}}),
+    (DEPLOYMENT, ("spec", "template", "spec", "containers", 0), _pod(env=[])),
+    (POLICY, ("policy", "Statement"), _allow("a:b", "c")),
+    (LIFECYCLE, ("rules",), {"rules": []}),
+)
+
+
+@pytest.mark.parametrize("odd", _ODD, ids=repr)
+@pytest.mark.parametrize(("type_", "path", "inputs"), _FORMS, ids=[row[0] for row in _FORMS])
+def test_odd_form_of_an_input_is_no_traceback(
+    type_: str, path: tuple[Any, ...], inputs: dict[str, Any], odd: object
+) -> None:
+    other = deepcopy(inputs)
+    part: Any = other
+    for key in path[:-1]:
+        part = part[key]
+    part[path[-1]] = odd
+    was, now = planned(type_, inputs), planned(type_, other)
+    for before, after in ((was, now), (now, was)):
+        said([before], [after])
+        said([], [after])
+
+
+def test_form_that_no_rule_reads_is_unjudged() -> None:
+    rows = said([], [planned(RBAC, {"rules": [None]})])
+    assert any(row.startswith("unjudged judges: could not be judged: a field") for row in rows)
