@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from pulumi_policy import (
     EnforcementLevel,
@@ -47,6 +47,9 @@ _EXEMPT: Mapping[str, Any] = {
     },
 }
 
+_UNREAD = "an input has another form than its API takes, and could not be judged: correct it"
+_Row = TypeVar("_Row")
+
 Config = Mapping[str, Any]
 OfObject = Callable[[PlannedObject, Config], Iterable[str]]
 OfCloud = Callable[[CloudResource, Config], Iterable[str]]
@@ -74,11 +77,12 @@ def each(
         elif args.resource_type.startswith("kubernetes:"):
             item = _object(args) if objects else None
             if objects and item and not _exempt(item, given):
-                _report(objects(item, given), args.urn, report)
+                _report(_read(_UNREAD, objects, item, given), args.urn, report)
             if releases:
-                _report(releases(args.resource_type, args.name, args.props), args.urn, report)
+                of = (args.resource_type, args.name, args.props)
+                _report(_read(_UNREAD, releases, *of), args.urn, report)
         elif clouds and (resource := _cloud(args)):
-            _report(clouds(resource, given), args.urn, report)
+            _report(_read(_UNREAD, clouds, resource, given), args.urn, report)
 
     return ResourceValidationPolicy(name, validate=validate, **_facts(name, parameters, **facts))
 
@@ -100,11 +104,12 @@ def whole(
         if objects:
             items = _objects(args.resources)
             left_alone = {item.urn for item in items if _exempt(item, given)}
-            for message, urn in objects(items):
+            for message, urn in _read((_UNREAD, ""), objects, items):
                 if urn not in left_alone:
-                    report(message, urn)
-        for message, urn in resources(args.resources, given) if resources else ():
-            report(message, urn)
+                    report(message, urn or None)
+        if resources:
+            for message, urn in _read((_UNREAD, ""), resources, args.resources, given):
+                report(message, urn or None)
 
     return StackValidationPolicy(name, validate=validate, **_facts(name, parameters, **facts))
 
@@ -135,9 +140,17 @@ def _facts(
     }
 
 
+def _read(unread: _Row, judge: Callable[..., Iterable[_Row]], *args: Any) -> Iterator[_Row]:
+    """Yield what a rule reports, and ``unread`` where it cannot read a form of input."""
+    try:
+        yield from judge(*args)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        yield unread
+
+
 def _report(messages: Iterable[str], urn: str | None, report: ReportViolation) -> None:
     for message in messages:
-        report(message, urn)
+        report(message, urn or None)
 
 
 def _wrong(name: str, given: Config, parameters: Mapping[str, Any]) -> Iterator[str]:

@@ -18,6 +18,7 @@ from tests.policies.planning import UNKNOWN, judge
 PRIVILEGE = "no-reach-into-nodes"
 SHM = "training-has-shared-memory"
 QUEUE = "queue-covers-devices"
+RBAC, FLAVOR = "rbac.authorization.k8s.io", "ResourceFlavor"
 # tests/policies/test_clouds.py
 SEEN = {"plan-is-kept", "plan-is-seen"}
 CLOUDS = {"cloud-is-closed", "no-capacity-bought", "protected-is-protected"}
@@ -444,3 +445,24 @@ def test_versions_that_never_ran_are_named(plan: list[dict[str, Any]], said: str
     result = judge("versions-ran", *plan, types=dict.fromkeys(range(len(plan)), RELEASE))
     assert len(result) == (1 if said else 0)
     assert said in "".join(result)
+
+
+@pytest.mark.parametrize("odd", ["x", 5, [None], [[1]], {"a": None}], ids=repr)
+@pytest.mark.parametrize(
+    ("rule", "key", "props"),
+    [
+        ("nobody-has-everything", "rules", {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole"}),
+        (QUEUE, "spec", {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue"}),
+        ("pools-are-apart", "spec", {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": FLAVOR}),
+    ],
+)
+def test_input_of_another_form_is_no_traceback(
+    rule: str, key: str, props: dict[str, Any], odd: object
+) -> None:
+    judge(rule, {**props, "metadata": {"name": "a"}, key: odd})
+
+
+def test_form_that_no_rule_reads_is_a_violation() -> None:
+    role = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "rules": [None]}
+    (message,) = judge("nobody-has-everything", role)
+    assert "could not be judged" in message

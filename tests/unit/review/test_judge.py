@@ -1501,8 +1501,8 @@ def test_role_of_google_for_everyone_is_refused() -> None:
         ]
 
 
-_ODD = (None, "x", 5, True, [], [None], ["x"], [[1]], [{}], {"a": None}, UNKNOWN)
-_FORMS = (
+_ODD: tuple[Any, ...] = (None, "x", 5, True, [], [None], ["x"], [[1]], [{}], {"a": None}, UNKNOWN)
+_FORMS: tuple[tuple[str, tuple[Any, ...], dict[str, Any]], ...] = (
     (RBAC, ("rules", 0, "verbs"), _rules(("pods", "get"))),
     (QUEUE, ("spec",), {"spec": {"resourceGroups": []}}),
     (NETWORK, ("spec", "ingress", 0), {"spec": {"ingress": [{"from": []}]}}),
