@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,17 +84,22 @@ def before_nodes() -> list[Wanted]:
     ]
 
 
-def with_nodes() -> list[Wanted]:
+def with_nodes(machines: Iterable[str]) -> list[Wanted]:
     """Return the add-ons that run on nodes: names, and the agent that node repair listens to.
 
     Without its DCGM server the agent sees no XID, and reports each GPU node as broken: `DCGMError`
-    is fatal, and node repair replaces the node (containers-roadmap, issues 2555 and 2567).
+    is fatal, and node repair replaces the node (containers-roadmap, issues 2555 and 2567). Among
+    ``machines`` with InfiniBand that is idle (`IDLE_INFINIBAND`) it does not look at
+    networks: it would report each of those.
     """
+    node_agent: dict[str, Any] = {**_EVERYWHERE}
+    if not catalogue.IDLE_INFINIBAND.isdisjoint(machines):
+        node_agent["monitors"] = {"networking": {"enabled": False}}
     return [
         Wanted(addon=catalogue.COREDNS),
         Wanted(
             addon=catalogue.NODE_MONITORING_AGENT,
-            configuration={"nodeAgent": _EVERYWHERE, "dcgmAgent": _EVERYWHERE},
+            configuration={"nodeAgent": node_agent, "dcgmAgent": _EVERYWHERE},
         ),
     ]
 

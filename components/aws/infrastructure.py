@@ -172,7 +172,8 @@ class AwsInfrastructure(pulumi.ComponentResource):
             for pool in args.pools
         ]
         self._file_systems()
-        late = self._addons("late", [*with_nodes(), *self._drivers()], after=[system.node_group])
+        watched = with_nodes(pool.instance_type for pool in args.pools)
+        late = self._addons("late", [*watched, *self._drivers()], after=[system.node_group])
         self.job_access = {
             item.namespace: JobAccess(
                 f"{name}-jobs-{item.namespace}",

@@ -1340,6 +1340,20 @@ class TestCluster:
             part: {"tolerations": [{"operator": "Exists"}]} for part in ("nodeAgent", "dcgmAgent")
         }
 
+    def test_idle_infiniband_condemns_no_node(self, tmp_path: Path) -> None:
+        """An IPoIB interface that is down is fatal to the agent v1.6.7 (its issue 157)."""
+
+        def p6(raw: dict[str, Any]) -> None:
+            raw["pools"][0] |= {
+                "instance_type": "p6-b200.48xlarge",
+                "purchase": {"kind": "on-demand"},
+            }
+
+        agent = named(variant(tmp_path, p6), ADDON, "eks-node-monitoring-agent")
+        sent = json.loads(agent.inputs["configurationValues"])
+        assert sent["nodeAgent"]["monitors"] == {"networking": {"enabled": False}}
+        assert "monitors" not in sent["dcgmAgent"]
+
     def test_only_drivers_of_file_systems_there_are(self, block: Recording) -> None:
         names = {r.inputs["addonName"] for r in block.of_type(ADDON)}
         assert "aws-fsx-csi-driver" in names

@@ -165,6 +165,11 @@ SHUTDOWN_SECONDS = 120
 # hypervisor; P6e-GB200 is v5.
 NITRO_V6 = frozenset({"p6-b200.48xlarge", "p6-b300.48xlarge"})
 TCP_IDLE_SECONDS = 432000
+# Their hosts have IPoIB interfaces of InfiniBand cards beside EFA's, which stay down: to EKS' node
+# monitoring agent before 1.7.0 that is a fatal `InterfaceNotUp`, for which node repair replaces the
+# node (its issue 157 and pull requests 202 and 238; v1.6.7, monitors/networking/monitor.go,
+# checkInterfaces).
+IDLE_INFINIBAND = frozenset({"p6-b200.48xlarge", "p6-b300.48xlarge"})
 # What an account has at first, and may ask to be raised: nodes of a managed node group (EKS user
 # guide, service-quotas); network interfaces in a zone, of which a P5 node has 33: the quota is a
 # region's, and "enforced per Availability Zone"; rules of a security group in each direction (VPC
