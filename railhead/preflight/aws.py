@@ -214,6 +214,9 @@ def rights(cluster: AwsCluster) -> list[str]:
             isinstance(pool.placement_group, NewPlacementGroup) for pool in cluster.pools
         ),
         "lustre": any(isinstance(row, LustreFileSystem) for row in platform.storage),
+        "backups": any(
+            isinstance(row, LustreFileSystem) and row.backup is not None for row in platform.storage
+        ),
         "efs": any(isinstance(row, ElasticFileSystem) for row in platform.storage),
         "image-caches": bool(platform.image_caches),
         "oidc": platform.oidc is not None,

@@ -1582,6 +1582,20 @@ class TestStorage:
         assert not named(modest, LUSTRE).manner["replaced for"]
         assert inputs["securityGroupIds"] == ["p5-prod-aws-lustre-lustre-access-group-id"]
 
+    def test_a_file_system_is_made_from_its_backup(self, tmp_path: Path, prod: Recording) -> None:
+        """FSx makes it as large as the backup is, and fills it, which takes its time."""
+
+        def edit(raw: dict[str, Any]) -> None:
+            raw["platform"]["storage"][0]["backup"] = "backup-0a1b2c3d4e5f60718"
+
+        restored = named(variant(tmp_path, edit), LUSTRE)
+        ids = {f"{r.name}-id": IDS[r.type] for r in prod.resources.values() if r.type in IDS}
+        [call] = calls(LUSTRE, restored.inputs, ids)
+        assert not problems(call)
+        assert call.operation == "CreateFileSystemFromBackup"
+        assert call.parameters["BackupId"] == "backup-0a1b2c3d4e5f60718"
+        assert restored.manner["timeouts"]["create"] == "12h"
+
     def test_a_claim_on_lustre_has_a_volume_that_waits_for_it(self, prod: Recording) -> None:
         claim = prod.one("PersistentVolumeClaim", "checkpoints").inputs
         volume = prod.one("PersistentVolume").inputs["spec"]

@@ -102,6 +102,7 @@ FIELDS: tuple[tuple[Any, tuple[Any, ...], dict[str, Any]], ...] = (
             "compression": False,
             "backup_days": 14,
             "final_backup": False,
+            "backup": "backup-0a1b2c3d4e5f60718",
         },
     ),
     (S3Access, ACCESS, {"namespace": None, "buckets": None}),

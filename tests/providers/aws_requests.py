@@ -235,15 +235,21 @@ def _access_policy(t: Taken) -> Iterator[tuple[str, str, Json]]:
 def _lustre(t: Taken) -> Iterator[tuple[str, str, Json]]:
     # What is said when it is deleted.
     t.own("skipFinalBackup")
+    if backup := t.take("backupId"):
+        # The provider says no size of it, and FSx takes the backup's (lustre_file_system.go).
+        t.own("storageCapacity")
+        call, of = "CreateFileSystemFromBackup", {"BackupId": backup}
+    else:
+        call = "CreateFileSystem"
+        of = {"FileSystemType": "LUSTRE", **t.under(storageCapacity="StorageCapacity")}
     yield (
         "fsx",
-        "CreateFileSystem",
+        call,
         {
-            "FileSystemType": "LUSTRE",
+            **of,
             **t.under(
                 fileSystemTypeVersion="FileSystemTypeVersion",
                 securityGroupIds="SecurityGroupIds",
-                storageCapacity="StorageCapacity",
                 storageType="StorageType",
                 subnetIds="SubnetIds",
                 tags="Tags",

@@ -153,6 +153,7 @@ def _storage(row: LustreFileSystem | ElasticFileSystem, cluster: AwsCluster) -> 
     return MadeWith(
         fixed=of_all
         | {"availability_zone": zone, "subnet": _subnet(zone, cluster), "efa": row.efa}
+        | {"backup": row.backup or "none"}
         # Of others it changes in place (FSx user guide, EFA-enabled file systems).
         | ({"throughput": row.throughput} if row.efa else {})
         | mode,

@@ -84,6 +84,10 @@ Principal = Annotated[
         "the ARN of an IAM role or user, such as 'arn:aws:iam::123456789012:role/platform'",
     ),
 ]
+# FSx API reference, CreateFileSystemFromBackup: BackupId.
+BackupId = Annotated[
+    str, _text(r"backup-[0-9a-f]{8,}", "a backup's id, such as 'backup-0a1b2c3d4e5f60718'")
+]
 # S3 user guide, general purpose bucket naming rules: no address, and what S3 keeps for itself.
 BucketName = Annotated[
     str,
@@ -218,7 +222,8 @@ class LustreFileSystem(Model):
     ``availability_zone`` should be the pools' own. ``capacity_gib`` is its size in GiB.
     ``compression`` is LZ4 on the servers. ``backup_days`` is how long daily backups are kept; 0
     makes none. ``final_backup``: deleting it takes a last backup first, which stays in
-    the account; `pulumi destroy` follows the file of the last `pulumi up`.
+    the account; `pulumi destroy` follows the file of the last `pulumi up`. ``backup`` is the FSx
+    backup that it is made from, whose size and throughput it has; it is read at creation alone.
     """
 
     kind: Literal["lustre"]
@@ -234,6 +239,7 @@ class LustreFileSystem(Model):
     compression: bool = True
     backup_days: Annotated[int, Field(strict=True, ge=0, le=90)] = 0
     final_backup: bool = True
+    backup: BackupId | None = None
 
 
 class ElasticFileSystem(Model):

@@ -262,6 +262,12 @@ BELOW: dict[str, tuple[str, Change, str, list[dict[str, Any]]]] = {
         "throughput 250 to 500",
         [],
     ),
+    "a file system from a backup": (
+        "aws-p5-prod",
+        storage(0, backup="backup-0a1b2c3d4e5f60718"),
+        "backup none to backup-0a1b2c3d4e5f60718",
+        [],
+    ),
     "another tier": (
         "gcp-a3-mega",
         storage(0, tier="regional"),
