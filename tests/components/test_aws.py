@@ -426,6 +426,19 @@ class TestUserData:
         assert options == ([wanted] if large else [])
 
     @pytest.mark.parametrize(
+        ("machine", "told"), [("p6e-gb200.36xlarge", True), ("p5.48xlarge", False)]
+    )
+    def test_nics_reach_memory_that_cpu_and_gpu_share(self, machine: str, told: bool) -> None:
+        """The driver refuses EFA there (NVIDIA/aicr, GPUDirect RDMA prerequisites)."""
+        raw = {**stack_cluster(PROD)["pools"][0], "instance_type": machine}
+        sent = user_data(node_setup(AwsPool.model_validate(raw), 0))
+        config = yaml.safe_load(self.parts(sent)["text/cloud-config"])
+        files = {f["path"]: f["content"] for f in config["write_files"]}
+        option = files.get("/etc/modprobe.d/railhead-nvidia.conf")
+        wanted = "options nvidia NVreg_GrdmaPciTopoCheckOverride=1\n"
+        assert option == (wanted if told else None)
+
+    @pytest.mark.parametrize(
         ("there", "wanted", "taken"),
         [
             (32, 8, [0, 4, 8, 12, 16, 20, 24, 28]),

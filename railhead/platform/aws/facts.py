@@ -165,6 +165,12 @@ SHUTDOWN_SECONDS = 120
 # hypervisor; P6e-GB200 is v5.
 NITRO_V6 = frozenset({"p6-b200.48xlarge", "p6-b300.48xlarge"})
 TCP_IDLE_SECONDS = 432000
+# Memory of their GPUs is the CPU's as well, and the driver lets a NIC beside the GPU reach it only
+# where an option of its module says not to judge the way: else NCCL has no EFA (NVIDIA/aicr,
+# docs/user/validation.md, GPUDirect RDMA prerequisites; open-gpu-kernel-modules 580, nv-reg.h,
+# GrdmaPciTopoCheckOverride). EKS' image does not set it (amazon-eks-ami 81fec2e8,
+# nvidia-kmod-load.sh). From release 595 on the driver has no such option, and EFA no way.
+COHERENT_MEMORY = frozenset({"p6e-gb200.36xlarge"})
 # Their hosts have IPoIB interfaces of InfiniBand cards beside EFA's, which stay down: to EKS' node
 # monitoring agent before 1.7.0 that is a fatal `InterfaceNotUp`, for which node repair replaces the
 # node (its issue 157 and pull requests 202 and 238; v1.6.7, monitors/networking/monitor.go,

@@ -14,6 +14,7 @@ from typing import Any
 
 from railhead.machines import MACHINES, Machine
 from railhead.platform.aws.facts import (
+    COHERENT_MEMORY,
     KEFALND,
     LUSTRE_MANY_CPUS,
     NITRO_V6,
@@ -86,6 +87,7 @@ def node_setup(pool: AwsPool, lustre_efa_devices: int) -> NodeSetup:
         hugepages_2mib=pool.hugepages_2mib,
         # Whatever has EFA registers memory with it.
         lock_memory="efa" in machine.fabrics,
+        nic_to_gpu=pool.instance_type in COHERENT_MEMORY,
         lustre_threads=(machine.vcpus or 0) > LUSTRE_MANY_CPUS,
         lustre_efa=lustre_efa_devices,
         kefalnd=KEFALND.get(pool.instance_type, "") if lustre_efa_devices else "",

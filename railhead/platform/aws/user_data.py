@@ -30,6 +30,10 @@ _GPUS_BY_REQUEST = [
     "--set=accept-nvidia-visible-devices-envvar-when-unprivileged=false",
     "--in-place",
 ]
+# Read when the image loads the module, after the network is there, and so after these files are
+# (nvidia-kmod-load.service; cloud-init.service comes before network-online.target).
+_NVIDIA_OPTIONS_FILE = "/etc/modprobe.d/railhead-nvidia.conf"
+_NVIDIA_OPTIONS = "options nvidia NVreg_GrdmaPciTopoCheckOverride=1\n"
 _LUSTRE_SCRIPT = "/usr/local/sbin/railhead-lustre-efa"
 _LUSTRE_UNIT = "railhead-lustre-efa.service"
 # Seconds until a set-up that hangs lets the node join all the same.
@@ -93,6 +97,7 @@ class NodeSetup:
         lock_memory: whether containers may lock all their memory, as registering it with a NIC
             does. nodeadm's own runtime spec limits files alone, and memory is then whatever
             systemd gives containerd (amazon-eks-ami, nodeadm/internal/containerd).
+        nic_to_gpu: whether an option lets NICs reach the GPUs' memory (`facts.COHERENT_MEMORY`).
         lustre_threads: whether Lustre's client gets the threads of a large machine. Also where no
             file system is yet: one that is added later replaces no node for it.
         lustre_efa: EFA devices that Lustre takes; 0 for Lustre over TCP.
@@ -103,6 +108,7 @@ class NodeSetup:
     gpus_by_request: bool = False
     hugepages_2mib: int = 0
     lock_memory: bool = False
+    nic_to_gpu: bool = False
     lustre_threads: bool = False
     lustre_efa: int = 0
     kefalnd: str = ""
@@ -136,6 +142,8 @@ def cloud_config(setup: NodeSetup) -> dict[str, Any]:
         setting = f"vm.nr_hugepages={setup.hugepages_2mib}"
         files.append(_file(_SYSCTL_FILE, f"{setting}\n", "0644"))
         results["bootcmd"] = [["sysctl", "-w", setting]]
+    if setup.nic_to_gpu:
+        files.append(_file(_NVIDIA_OPTIONS_FILE, _NVIDIA_OPTIONS, "0644"))
     if setup.lustre_threads:
         files.append(_file(_LUSTRE_OPTIONS_FILE, _LUSTRE_OPTIONS, "0644"))
     if setup.lustre_efa:
