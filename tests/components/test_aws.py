@@ -437,6 +437,17 @@ class TestUserData:
         option = files.get("/etc/modprobe.d/railhead-nvidia.conf")
         wanted = "options nvidia NVreg_GrdmaPciTopoCheckOverride=1\n"
         assert option == (wanted if told else None)
+        # The module may be there before the file is.
+        again = {
+            "mode": "reboot",
+            "condition": [
+                "grep",
+                "-q",
+                "^GrdmaPciTopoCheckOverride: 0",
+                "/proc/driver/nvidia/params",
+            ],
+        }
+        assert config.get("power_state") == (again if told else None)
 
     @pytest.mark.parametrize(
         ("there", "wanted", "taken"),

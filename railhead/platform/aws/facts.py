@@ -168,8 +168,9 @@ TCP_IDLE_SECONDS = 432000
 # Memory of their GPUs is the CPU's as well, and the driver lets a NIC beside the GPU reach it only
 # where an option of its module says not to judge the way: else NCCL has no EFA (NVIDIA/aicr,
 # docs/user/validation.md, GPUDirect RDMA prerequisites; open-gpu-kernel-modules 580, nv-reg.h,
-# GrdmaPciTopoCheckOverride). EKS' image does not set it (amazon-eks-ami 81fec2e8,
-# nvidia-kmod-load.sh). From release 595 on the driver has no such option, and EFA no way.
+# GrdmaPciTopoCheckOverride). EKS' image does not set it (amazon-eks-ami, nvidia-kmod-load.sh at
+# 81fec2e8, resolve-nvidia-driver.sh at 46d3c70a, which chooses 580 for them). From release 595 on
+# the driver has no such option, and EFA no way.
 COHERENT_MEMORY = frozenset({"p6e-gb200.36xlarge"})
 # Their hosts have IPoIB interfaces of InfiniBand cards beside EFA's, which stay down: to EKS' node
 # monitoring agent before 1.7.0 that is a fatal `InterfaceNotUp`, for which node repair replaces the

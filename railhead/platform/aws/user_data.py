@@ -30,10 +30,14 @@ _GPUS_BY_REQUEST = [
     "--set=accept-nvidia-visible-devices-envvar-when-unprivileged=false",
     "--in-place",
 ]
-# Read when the image loads the module, after the network is there, and so after these files are
-# (nvidia-kmod-load.service; cloud-init.service comes before network-online.target).
+# Read when the image loads the module. From 20260917 on it does so beside cloud-init and maybe
+# before this file is there (amazon-eks-ami, nvidia-setup.service): the node then boots once more.
 _NVIDIA_OPTIONS_FILE = "/etc/modprobe.d/railhead-nvidia.conf"
 _NVIDIA_OPTIONS = "options nvidia NVreg_GrdmaPciTopoCheckOverride=1\n"
+_NVIDIA_LOADED_BEFORE = {
+    "mode": "reboot",
+    "condition": ["grep", "-q", "^GrdmaPciTopoCheckOverride: 0", "/proc/driver/nvidia/params"],
+}
 _LUSTRE_SCRIPT = "/usr/local/sbin/railhead-lustre-efa"
 _LUSTRE_UNIT = "railhead-lustre-efa.service"
 # Seconds until a set-up that hangs lets the node join all the same.
@@ -144,6 +148,7 @@ def cloud_config(setup: NodeSetup) -> dict[str, Any]:
         results["bootcmd"] = [["sysctl", "-w", setting]]
     if setup.nic_to_gpu:
         files.append(_file(_NVIDIA_OPTIONS_FILE, _NVIDIA_OPTIONS, "0644"))
+        results["power_state"] = _NVIDIA_LOADED_BEFORE
     if setup.lustre_threads:
         files.append(_file(_LUSTRE_OPTIONS_FILE, _LUSTRE_OPTIONS, "0644"))
     if setup.lustre_efa:
