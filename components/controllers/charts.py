@@ -135,6 +135,33 @@ def namespace(
     )
 
 
+def critical_pods(
+    name: str, in_namespace: str, opts: pulumi.ResourceOptions
+) -> kubernetes.core.v1.ResourceQuota:
+    """Return a quota for pods of the system's priority classes.
+
+    GKE refuses them in a namespace without one, unless it is kube-system: "insufficient quota to
+    match these scopes" (volcano-sh/volcano #2379; NVIDIA, gpu-operator/google-gke.rst).
+    """
+    return kubernetes.core.v1.ResourceQuota(
+        name,
+        metadata={"name": "railhead-critical-pods", "namespace": in_namespace},
+        spec={
+            "hard": {"pods": "100"},
+            "scope_selector": {
+                "match_expressions": [
+                    {
+                        "scope_name": "PriorityClass",
+                        "operator": "In",
+                        "values": ["system-cluster-critical", "system-node-critical"],
+                    }
+                ]
+            },
+        },
+        opts=opts,
+    )
+
+
 def release(
     name: str,
     chart: Chart,
@@ -191,13 +218,15 @@ def installed(
     *,
     on_every_node: bool = False,
     level: Level | None = None,
+    critical: bool = False,
     timeout: int = RELEASE_SECONDS,
     hooks: pulumi.ResourceHookBinding | None = None,
 ) -> tuple[kubernetes.core.v1.Namespace, kubernetes.helm.v3.Release]:
     """Return a chart's namespace and its release, ``<name>-namespace`` and ``<name>-release``.
 
     ``on_every_node``: its pods load drivers or serve devices, so they are privileged whatever the
-    cluster's default, and not waited for. ``level``: as :func:`namespace` has it.
+    cluster's default, and not waited for. ``level``: as :func:`namespace` has it. ``critical``:
+    they have one of the system's priority classes, whatever the chart's values say.
     """
     space = namespace(
         f"{name}-namespace",
@@ -205,7 +234,11 @@ def installed(
         pulumi.ResourceOptions(parent=parent, depends_on=list(after)),
         level="privileged" if on_every_node else level,
     )
-    opts = pulumi.ResourceOptions(parent=parent, depends_on=[*after, space], hooks=hooks)
+    before = [*after, space]
+    if critical:
+        quota = pulumi.ResourceOptions(parent=parent, depends_on=[space])
+        before.append(critical_pods(f"{name}-critical-pods", chart.namespace, quota))
+    opts = pulumi.ResourceOptions(parent=parent, depends_on=before, hooks=hooks)
     return space, release(
         f"{name}-release", chart, values, opts, timeout=timeout, wait=not on_every_node
     )
@@ -243,7 +276,7 @@ class ControllerRelease(pulumi.ComponentResource):
     """A controller's release, in a namespace of its own; depend on it to have its webhooks answer.
 
     ``webhooks`` is the end of its Service's name, after the release's own; ``level`` what its pods
-    need, as :func:`namespace` has it.
+    need, and ``critical`` what they have, as :func:`installed` has them.
 
     Attributes:
         namespace: the controller's namespace.
@@ -262,6 +295,7 @@ class ControllerRelease(pulumi.ComponentResource):
         *,
         webhooks: str = "webhook-service",
         level: Level | None = None,
+        critical: bool = False,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__(f"railhead:index:{kind}", name, None, opts)
@@ -274,6 +308,7 @@ class ControllerRelease(pulumi.ComponentResource):
             self,
             args.after,
             level=level,
+            critical=critical,
             hooks=pulumi.ResourceHookBinding(on_error=[hook]),
         )
         webhooks_answer(

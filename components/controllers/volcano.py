@@ -66,6 +66,8 @@ class Volcano(charts.ControllerRelease):
             webhooks="admission-service",
             # All of its containers add DAC_OVERRIDE (values.yaml there: default_csc).
             level="baseline",
+            # All of its pods are system-cluster-critical (templates/*.yaml there).
+            critical=True,
             opts=opts,
         )
         self.register_outputs({"version": args.chart.version})

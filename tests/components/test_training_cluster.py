@@ -236,6 +236,16 @@ class TestGraph:
         labels = stack.one("Namespace", "volcano-system").inputs["metadata"]["labels"]
         assert labels["pod-security.kubernetes.io/enforce"] == "baseline"
 
+    def test_volcanos_critical_pods_have_a_quota_before(self, tmp_path: Path) -> None:
+        """GKE refuses such pods in a namespace without one (volcano-sh/volcano #2379)."""
+        stack = run_stack(VARIANTS["volcano"], tmp_path, cluster=variant("volcano"))
+        quota = stack.one("ResourceQuota", "railhead-critical-pods")
+        assert quota.inputs["metadata"]["namespace"] == "volcano-system"
+        (scope,) = quota.inputs["spec"]["scopeSelector"]["matchExpressions"]
+        assert "system-cluster-critical" in scope["values"]
+        (release,) = [r for r in stack.of_type(RELEASE) if r.inputs["name"] == "volcano"]
+        assert quota.urn in release.dependencies
+
     def test_the_contract_comes_after_the_namespaces(self, recording: Recording) -> None:
         before = recording.before(recording.one("ConfigMap", "railhead-contract").urn)
         for kind in ("LocalQueue", "NetworkAttachmentDefinition", "PersistentVolumeClaim"):
