@@ -64,16 +64,17 @@ def test_the_labs_stack_names_the_labs_name_server() -> None:
 
 
 def test_name_servers_of_distributions_are_reached() -> None:
-    """Kubespray's pods ask one address in the node's namespace, AKS' another."""
+    """Kubespray's pods ask one address in the node's namespace, AKS' and GKE's others."""
     platform = {"kind": "existing", "kubeconfig": "/etc/kubeconfig"}
     existing = config.parse(
         lab_cluster() | {"platform": platform, "fabric": {"kind": "ethernet", "mode": "none"}},
         where="test",
     )
-    assert {"169.254.10.11/32", "169.254.25.10/32"} <= set(dns_addresses(traffic(existing)))
+    theirs = {"169.254.10.11/32", "169.254.25.10/32", "169.254.169.254/32"}
+    assert theirs <= set(dns_addresses(traffic(existing)))
 
 
-def test_the_metadata_server_is_a_name_server_on_gke_alone() -> None:
+def test_the_metadata_server_is_no_name_server_of_a_lab() -> None:
     assert "169.254.169.254/32" not in dns_addresses(allowed())
 
 

@@ -165,9 +165,10 @@ PLATFORM = Existing(
     # It may be anybody's managed Kubernetes.
     knows_labels=False,
     # In the node's namespace: AKS' LocalDNS, the default from Kubernetes 1.37 on (Azure's pages,
-    # aks/localdns-custom; Azure/AgentBaker, e2e: CLUSTER_IP), and Kubespray's NodeLocal DNSCache,
-    # which every pod asks by default (v2.31.0, roles/kubespray_defaults: nodelocaldns_ip).
-    name_servers=("169.254.10.11/32", "169.254.25.10/32"),
+    # aks/localdns-custom; Azure/AgentBaker, e2e: CLUSTER_IP), Kubespray's NodeLocal DNSCache, which
+    # every pod asks by default (v2.31.0, roles/kubespray_defaults: nodelocaldns_ip), and GKE's
+    # Cloud DNS, at the metadata server's address (tektoncd/operator #4000).
+    name_servers=("169.254.10.11/32", "169.254.25.10/32", "169.254.169.254/32"),
     levels=(
         "topology.kubernetes.io/region",
         "topology.kubernetes.io/zone",
