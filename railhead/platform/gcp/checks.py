@@ -1095,7 +1095,8 @@ def _supported(cluster: GcpCluster, now: datetime) -> Iterator[Problem]:
         tells = (
             f"{when}: then it makes no cluster of it, and upgrades those that run, node after node "
             "under their jobs, whatever `maintenance` says: write a newer minor, of a running "
-            "cluster the next one, or `release_channel: extended`"
+            "cluster the next one, and then upgrade its nodes (docs/gcp.md, Changing it), or "
+            "`release_channel: extended`"
         )
     yield "platform.kubernetes", tells
 

@@ -1161,6 +1161,7 @@ def test_unread_key_is_doubted_and_a_logins_key_is_not(tmp_path: Path) -> None:
         ((2027, 2, 9), "regular", ""),
         ((2027, 2, 10), "regular", "then it makes no cluster of it, and upgrades those that run"),
         ((2027, 5, 1), "stable", "or `release_channel: extended`"),
+        ((2027, 5, 1), "rapid", "and then upgrade its nodes"),
         ((2027, 5, 1), "extended", "from then on GKE charges more by the hour"),
     ],
 )
