@@ -364,19 +364,27 @@ def reservation(google: Google, cluster: GcpCluster) -> Iterator[Finding]:
         if wrong := _unfit(pool, nodes, there):
             yield failed(f"pool {pool.name}: reservation {capacity.name} {wrong}")
         else:
-            count = there["specificReservation"]["count"]
-            yield ok(f"pool {pool.name}: reservation {capacity.name} is ready, {count} machines")
-        if capacity.block and (
-            wrong := _block(google, cluster, f"{path}/reservationBlocks/{capacity.block}", capacity)
-        ):
-            yield failed(f"block {capacity.block} of {capacity.name} {wrong}")
+            count, ends = there["specificReservation"]["count"], there.get("deleteAtTime")
+            text = f"pool {pool.name}: reservation {capacity.name} is ready, {count} machines"
+            yield ok(f"{text}, until {ends}" if ends else text)
+        yield from _parts_of(google, cluster, path, capacity)
 
 
-def _block(google: Google, cluster: GcpCluster, path: str, capacity: Reservation) -> str:
-    answer = _compute(google, cluster, path, capacity.project)
-    if answer is None:
-        return "is not there"
-    return _short(_drawn(cluster, capacity, "project", "name", "block"), answer["resource"])
+def _parts_of(
+    google: Google, cluster: GcpCluster, path: str, capacity: Reservation
+) -> Iterator[Finding]:
+    """Yield the block and the sub-block that are not there, or have too few free machines."""
+    fields = ["project", "name"]
+    for field, collection in (("block", "reservationBlocks"), ("subblock", "reservationSubBlocks")):
+        if (name := getattr(capacity, field)) is None:
+            return
+        path += f"/{collection}/{name}"
+        fields.append(field)
+        there = _compute(google, cluster, path, capacity.project)
+        nodes = _drawn(cluster, capacity, *fields)
+        wrong = _short(nodes, there["resource"]) if there is not None else "is not there"
+        if wrong:
+            yield failed(f"{field} {name} of {capacity.name} {wrong}")
 
 
 def _drawn(cluster: GcpCluster, capacity: Reservation, *fields: str) -> int:

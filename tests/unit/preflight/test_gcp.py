@@ -601,6 +601,20 @@ CASES = [
     ),
     Case(
         "reservation",
+        "subblock sub-1 of a3-ultra-16 is not there",
+        edit=lambda raw: raw["pools"][0]["capacity"].update(subblock="sub-1"),
+    ),
+    Case(
+        "reservation",
+        "subblock sub-1 of a3-ultra-16 has 8 machines, 0 in use, 16 are needed",
+        edit=lambda raw: raw["pools"][0]["capacity"].update(subblock="sub-1"),
+        change=put(
+            f"{block(ULTRA)}/reservationSubBlocks/sub-1",
+            {"resource": {"count": 8, "inUseCount": 0}},
+        ),
+    ),
+    Case(
+        "reservation",
         "was made with other, and the pool has a3-mega-8-compact",
         stack=MEGA,
         change=put(MEGA_8, OTHERS),
@@ -783,6 +797,13 @@ def test_what_google_takes_passes(
     findings = list(checks.ASKER.checks[row](reader, parsed(raw)))
     assert [f.text for f in findings if not f.passed] == []
     assert findings
+
+
+def test_end_of_a_reservation_is_told(server: Server, reader: Google) -> None:
+    ends = reservation("a3-ultragpu-8g", 16, deleteAtTime="2027-01-31T00:00:00Z")
+    server.answers[ULTRA_16] = ends
+    (finding,) = checks.ASKER.checks["reservation"](reader, shipped(ULTRA))
+    assert finding.text.endswith("16 machines, until 2027-01-31T00:00:00Z")
 
 
 def test_rows_list_the_services_that_they_ask(server: Server, reader: Google) -> None:
