@@ -12,8 +12,8 @@ class Variable:
 
     ``value`` may hold ``{bootstrap}`` (the interfaces that bootstrap and gloo are pinned to),
     ``{rails}`` (the pod's rail interfaces), ``{hcas}`` (the node's RDMA devices), each comma
-    separated, ``{traffic_class}`` and ``{gid_family}``. A variable whose placeholder is empty is
-    not set.
+    separated, ``{traffic_class}``, ``{gid_family}`` and ``{cross_nic}``. A variable whose
+    placeholder is empty is not set.
     """
 
     name: str

@@ -264,6 +264,23 @@ def _small_shares(cluster: Cluster) -> Iterator[Problem]:
             yield f"{path}.cpu", f"{runtime.cpu!r} is less than a CPU for each GPU's process"
 
 
+def _rails_apart(cluster: Cluster) -> Iterator[Problem]:
+    """Yield pods with part of a node's GPUs where no way leads from rail to rail (nccl #836)."""
+    fabric, machines = cluster.fabric, _machines(cluster)
+    if not fabric.cross_nic or "NCCL_CROSS_NIC" in fabric.environment:
+        return
+    for path, runtime in each(cluster.runtimes, "runtimes"):
+        machine = machines[runtime.pool]
+        if 0 < (runtime.gpus_per_node or 0) < machine.gpus and not machine.stand_in:
+            yield (
+                f"{path}.gpus_per_node",
+                f"{runtime.gpus_per_node} of {machine.gpus}: NCCL takes the NICs near a pod's "
+                "GPUs, and pods of a job may have GPUs of other rails, which no router connects: "
+                "such jobs end at ibv_modify_qp; take whole nodes, give rails a `gateway`, or "
+                "where switches connect them say NCCL_CROSS_NIC in fabric.environment",
+            )
+
+
 def _borrowed(cluster: Cluster) -> Iterator[Problem]:
     pools = {pool.name: pool for pool in cluster.pools}
     for path, team in each(cluster.teams, "teams"):
@@ -356,6 +373,7 @@ _CHECKS: tuple[Callable[[Cluster], Iterator[Problem]], ...] = (
     _gpus,
     _parts,
     _small_shares,
+    _rails_apart,
     _borrowed,
     _too_little,
     _levels_of_logs,

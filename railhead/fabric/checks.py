@@ -73,8 +73,10 @@ def left(fabric: BaseFabric, variable: Variable, value: str) -> bool:
 
     Unless all rails have IPv6, NICs may have addresses that the site alone knows, such as those of
     ``provider-native``. NCCL takes any other word for AF_INET, without saying so (src/transport/
-    net_ib/connect.cc: envIbAddrFamily).
+    net_ib/connect.cc: envIbAddrFamily). And its switches may connect rails that have no router.
     """
+    if variable.value == "{cross_nic}":
+        return value in ("0", "1", "2")
     known = value in ("AF_INET", "AF_INET6")
     return variable.value == "{gid_family}" and known and fabric.gid_family in ("", value)
 

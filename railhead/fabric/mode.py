@@ -271,6 +271,11 @@ class BaseFabric(Model):
         """The rails' family of addresses as NCCL says it; empty where NCCL takes it by itself."""
         return ""
 
+    @property
+    def cross_nic(self) -> str:
+        """``0`` where a pod's rails do not reach each other, as NCCL says it; empty elsewhere."""
+        return ""
+
     def taken_down_for(self, most_gpus: int) -> dict[str, Any]:  # noqa: ARG002 - each mode's own
         """Return the settings whose change ends the jobs of nodes, or takes their network.
 

@@ -289,6 +289,12 @@ class RailedFabric(BaseFabric):
         return "AF_INET6" if versions == {6} else ""
 
     @property
+    def cross_nic(self) -> str:
+        """``0`` unless every rail has a router: a pod's only way to the addresses of another."""
+        apart = any(rail.subnet and not rail.gateway for rail in self.lanes)
+        return "0" if apart and len(self.lanes) > 1 else ""
+
+    @property
     def flat(self) -> bool:
         """True if every rail has addresses that reach each other without a router."""
         return bool(self.rails) and all(rail.subnet and not rail.gateway for rail in self.lanes)

@@ -121,6 +121,7 @@ def _environment(cluster: Cluster, machine: Machine) -> dict[str, str]:
     topology = FABRICS[fabric.kind].topology_on(machine.name)
     placeholders = {
         "gid_family": fabric.gid_family,
+        "cross_nic": fabric.cross_nic,
         "traffic_class": "" if traffic_class is None else str(traffic_class),
         "bootstrap": ",".join(fabric.bootstrap_interfaces()),
         "rails": ",".join(rail.interface for rail in fabric.pod_rails()),

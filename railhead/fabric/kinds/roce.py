@@ -91,6 +91,14 @@ _FAMILY = vendor(
     "NCCL source, src/transport/net_ib/connect.cc: envIbAddrFamily and ncclUpdateGidIndex",
 )
 
+_APART = vendor(
+    "NCCL_CROSS_NIC",
+    "{cross_nic}",
+    "no rail has a router, so that a pod reaches no other rail; by its own 2 NCCL may connect NICs "
+    "of two, and the job ends at ibv_modify_qp",
+    "NCCL source, src/misc/ibvwrap.cc: printIbModifyQpHint; NVIDIA/nccl #2013, #1933",
+)
+
 FABRIC = FabricKind(
     name="roce",
     rdma=True,
@@ -103,7 +111,7 @@ FABRIC = FabricKind(
             "sample NicClusterPolicy; one share opens every HCA behind it",
         ),
     ),
-    environment=(*BOOTSTRAP, pinned("IB"), HCAS, _CLASS, _FAMILY),
+    environment=(*BOOTSTRAP, pinned("IB"), HCAS, _CLASS, _FAMILY, _APART),
     userspace=(
         "rdma-core: libibverbs.so.1 and the provider of the NIC, not older than the driver",
     ),

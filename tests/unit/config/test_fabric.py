@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import ipaddress
 from typing import Any
 
 import pytest
@@ -365,6 +366,22 @@ def test_a_site_may_say_the_family_of_its_addresses(mode: str) -> None:
     assert wiring(parse(raw, where="x")).environment.items() >= given.items()
     raw["fabric"]["environment"] = {"NCCL_IB_ADDR_FAMILY": "ipv6"}
     assert "fabric.environment.NCCL_IB_ADDR_FAMILY" in mistakes(raw)
+
+
+@pytest.mark.parametrize("mode", ["rdma-shared", "sriov-roce"])
+def test_nccl_stays_on_a_rail_unless_a_router_connects_them(mode: str) -> None:
+    """A maintainer of NCCL's: it relies on the variable to know (NVIDIA/nccl #1933, #2013)."""
+    raw = case(mode, fabric="roce")
+    assert wiring(parse(raw, where="x")).environment["NCCL_CROSS_NIC"] == "0"
+    raw["fabric"]["environment"] = {"NCCL_CROSS_NIC": "1"}
+    assert wiring(parse(raw, where="x")).environment["NCCL_CROSS_NIC"] == "1"
+    raw["fabric"]["environment"] = {"NCCL_CROSS_NIC": "yes"}
+    assert "fabric.environment.NCCL_CROSS_NIC" in mistakes(raw)
+    del raw["fabric"]["environment"]
+    for rail in raw["fabric"]["rails"]:
+        network = ipaddress.ip_network(rail["subnet"])
+        rail["gateway"] = str(network[1])
+    assert "NCCL_CROSS_NIC" not in wiring(parse(raw, where="x")).environment
 
 
 def test_routed_rails_do_not_carry_the_bootstrap() -> None:

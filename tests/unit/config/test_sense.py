@@ -1010,7 +1010,7 @@ EDGES: dict[str, tuple[str, list[Any], dict[Any, str]]] = {
         {"NOTE": "'NOTE' is not one of NCCL's: NONE, VERSION, WARN, INFO, ABORT, TRACE"},
     ),
     "runtimes[0].gpus_per_node": (
-        "onprem-roce-shared",
+        "onprem-ib-sriov",
         [4],
         {3: "3 leaves 2 of a node idle"},
     ),
@@ -1105,6 +1105,29 @@ def test_a_discovery_that_drops_labels_is_doubted(
     many_nodes = many(put("pools[0].nodes", nodes), put("fabric", fabric))
     doubts = check(written(tmp_path, "onprem-ib-sriov", many_nodes), now=NOW).doubts
     assert [f"fabric.network_operator.nfd: '{nfd}': on {nodes}" in row for row in doubts] == (
+        [True] if doubted else []
+    )
+
+
+@pytest.mark.parametrize(
+    ("edit", "doubted"),
+    [
+        (put("runtimes[0].gpus_per_node", 4), True),
+        (put("runtimes[0].gpus_per_node", 8), False),
+        (
+            many(
+                put("runtimes[0].gpus_per_node", 4),
+                put("fabric.environment", {"NCCL_CROSS_NIC": "2"}),
+            ),
+            False,
+        ),
+    ],
+    ids=["half", "whole", "connected"],
+)
+def test_pods_on_some_rails_of_many_are_doubted(tmp_path: Path, edit: Edit, doubted: bool) -> None:
+    """Pods with other GPUs use other rails, which nothing connects (NVIDIA/nccl #836)."""
+    doubts = check(written(tmp_path, "onprem-roce-shared", edit), now=NOW).doubts
+    assert [" runtimes[0].gpus_per_node: 4 of 8: " in row for row in doubts] == (
         [True] if doubted else []
     )
 
