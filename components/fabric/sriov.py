@@ -97,6 +97,11 @@ def node_policy(pool: Pool, rail: NicRail, fabric: SriovFabric) -> dict[str, Any
         "deviceType": "netdevice",
         "isRdma": True,
         "linkType": fabric.link_type,
+        # A pod takes a function of each rail, of NICs at every socket, and no set of sockets is the
+        # preferred one of all: kubelet's topology manager would refuse each pod where its policy is
+        # `restricted` (kubernetes, pkg/kubelet/cm/topologymanager: mergePermutation and
+        # policy_restricted.go; sriov-network-operator #435).
+        "excludeTopology": True,
     }
     if fabric.sriov.externally_managed:
         spec["externallyManaged"] = True

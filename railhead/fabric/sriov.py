@@ -125,6 +125,7 @@ class SriovFabric(RailDevices):
         rows = [
             {
                 "resourceName": rail.short_resource,
+                "excludeTopology": True,
                 "selectors": {
                     "pfNames": list(rail.pf_names),
                     "linkTypes": ["infiniband" if self.link_type == "ib" else "ether"],

@@ -271,6 +271,16 @@ class TestDevicePlugins:
             {"pciAddresses": [f"0000:{i}b:00.0"], "isRdma": True} for i in range(8)
         ]
 
+    def test_rails_at_two_sockets_refuse_no_pod(self) -> None:
+        """NICs of both prefer no set of sockets (mergePermutation of kubelet)."""
+        of = stack("sriov-roce-roce-existing")
+        assert isinstance(of.fabric, SriovRoceFabric)
+        listed = json.loads(
+            policy(stack("host-device-roce-existing"))["sriovDevicePlugin"]["config"]
+        )["resourceList"]
+        functions = [sriov.node_policy(of.pools[0], rail, of.fabric) for rail in of.fabric.rails]
+        assert all(row["excludeTopology"] is True for row in (*listed, *functions))
+
     @pytest.mark.parametrize(("gpus", "efa", "pages"), [(8, 32, 5120), (4, 16, 2560), (1, 4, 640)])
     def test_a_part_of_a_node_gets_its_part_of_the_nics(
         self, gpus: int, efa: int, pages: int

@@ -21,6 +21,8 @@ def host_devices(fabric: HostDeviceFabric) -> dict[str, Any]:
             {
                 "resourcePrefix": DEVICE_PREFIX,
                 "resourceName": rail.short_resource,
+                # As components.fabric.sriov says of functions.
+                "excludeTopology": True,
                 "selectors": {"pciAddresses": list(rail.pci_addresses), "isRdma": True},
             }
             for rail in fabric.rails

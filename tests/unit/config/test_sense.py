@@ -377,7 +377,7 @@ REFUSED: list[tuple[str, Edit, str, str]] = [
         "fabric.sriov.max_unavailable",
         "every one of the 32 nodes",
     ),
-    ("onprem-ib-sriov", put("pools[0].nodes", 900), "fabric.mode", "for 899 nodes at most"),
+    ("onprem-ib-sriov", put("pools[0].nodes", 777), "fabric.mode", "for 776 nodes at most"),
     (
         "onprem-ib-sriov",
         lambda c: c["topology"].insert(0, c["topology"].pop(1)),
@@ -993,7 +993,7 @@ EDGES: dict[str, tuple[str, list[Any], dict[Any, str]]] = {
         [4200],
         {4199: "4199 cuts RDMA's packets of 4096 bytes; 4200 hold one"},
     ),
-    "pools[0].nodes": ("onprem-ib-sriov", [899], {}),
+    "pools[0].nodes": ("onprem-ib-sriov", [776], {}),
     "runtimes[0].shared_memory": (
         "onprem-ib-sriov",
         ["1Gi"],
