@@ -129,7 +129,9 @@ def values(args: GpuOperatorArgs) -> dict[str, Any]:
             else {}
         ),
         "devicePlugin": _device_plugin(args),
-        "dcgm": {"enabled": config.dcgm_exporter},
+        # With its own host engine, the chart's default: one in a pod beside it, if it starts while
+        # the driver is away, sees no GPU until someone restarts it, and no metric says so
+        # (gpu-operator #2854, mended after v26.7.0).
         "dcgmExporter": {
             "enabled": config.dcgm_exporter,
             "serviceMonitor": _monitor(args),

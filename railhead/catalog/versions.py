@@ -307,7 +307,6 @@ GPU_OPERATOR = Controller(
                 repository="nvcr.io/nvidia/k8s/container-toolkit", tag="v1.20.0"
             ),
             "device-plugin": Image(repository="nvcr.io/nvidia/k8s-device-plugin", tag="v0.20.0"),
-            "dcgm": Image(repository="nvcr.io/nvidia/cloud-native/dcgm", tag="4.6.0-1-ubuntu24.04"),
             "dcgm-exporter": Image(
                 repository="nvcr.io/nvidia/k8s/dcgm-exporter", tag="4.6.0-4.8.3-distroless"
             ),

@@ -157,6 +157,13 @@ def test_a_prometheus_that_selects_by_label_finds_the_gpus() -> None:
     assert monitor == {"enabled": True, "additionalLabels": labels}
 
 
+def test_metrics_of_gpus_are_read_by_one_process() -> None:
+    """One host engine beside the exporter stays without GPUs (gpu-operator #2854)."""
+    values = _values(_gpu()[0])
+    assert values["dcgmExporter"]["enabled"]
+    assert "dcgm" not in values
+
+
 def test_no_rdma_device_comes_beside_the_fabrics() -> None:
     """NCCL takes all that it can open, and with nvidia_fs the plugin adds all of the node."""
     env = [{"name": "MOFED_ENABLED", "value": "false"}]
