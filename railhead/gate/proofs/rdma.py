@@ -89,7 +89,7 @@ def _device(node: Node, expected: Expectation, name: str) -> Finding:
             "in the stack's file",
         )
     ports = _ports(device)
-    for check in (_verbs, _link_layer, _state, _rate, _gid):
+    for check in (_verbs, _link_layer, _state, _rate, _gid, _rail):
         if problem := check(node, expected, name, ports):
             detail, remedy = problem
             return Finding(name=subject, passed=False, text=detail, remedy=remedy)
@@ -178,3 +178,21 @@ def _gid(node: Node, expected: Expectation, name: str, ports: list[Path]) -> _Pr
     elif not gids:
         return "its port has no GID", "look at the driver and at the subnet manager"
     return None
+
+
+def _rail(node: Node, expected: Expectation, name: str, ports: list[Path]) -> _Problem:
+    """Check that a rail is on it: on another a pod has no interface, and so no GID (nccl #1573).
+
+    Rails on a bond or a VLAN are not looked at, which have no device of their own.
+    """
+    del ports
+    base, rails = node.sys / "class", {interface.name for interface in expected.interfaces}
+    own = entries(base / "infiniband" / name / "device" / "net")
+    known = all((base / "net" / rail / "device").exists() for rail in rails)
+    if not rails or not own or not known or rails & set(own):
+        return None
+    return (
+        f"its interface is {', '.join(own)}, which is no rail's: pods would have no GID on it",
+        "correct fabric.hcas or the rails in the stack's file; `rdma link` on the node lists "
+        "devices with their interfaces",
+    )

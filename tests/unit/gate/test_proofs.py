@@ -563,6 +563,22 @@ def test_a_foreign_nic_decides_nothing(tmp_path: Path) -> None:
     assert subjects == ["RDMA device mlx5_3", "RDMA device mlx5_storage", "RDMA devices"]
 
 
+def test_a_device_without_a_rail_is_named(tmp_path: Path) -> None:
+    """A site's list has another NIC than its rails, and no pod a GID on it."""
+    tree = trees.roce(tmp_path)
+    listed = replace(ROCE, devices=tuple(f"mlx5_{i}" for i in range(8)))
+    assert failed(tree, listed) == []
+    write(port(tree, "mlx5_storage") / "state", "4: ACTIVE")
+    tree.interface("storage", "0000:38:00.0")
+    other = replace(listed, devices=("mlx5_storage", *listed.devices[1:]), rate_gbps=100)
+    (finding,) = (f for f in failed(tree, other) if f.name == "RDMA device mlx5_storage")
+    assert "its interface is storage, which is no rail's" in finding.text
+    # Below a bond or a VLAN it may be.
+    for rail in other.interfaces:
+        (tree.sys / "class" / "net" / rail.name / "device").unlink()
+    assert not [f for f in failed(tree, other) if f.name == "RDMA device mlx5_storage"]
+
+
 def test_virtual_functions_are_not_the_nodes(tmp_path: Path) -> None:
     tree = trees.roce(tmp_path, nics=7)
     tree.virtual_function("mlx5_20", 20, of=0)
