@@ -377,6 +377,12 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
         "another pod has it",
         f"`avoid` that machine, or {_PLATFORM} to look at it",
     ),
+    # The kubelet, pkg/kubelet/cm/topologymanager/topology_manager.go: TopologyAffinityError.
+    (
+        r"Resources cannot be allocated with Topology locality",
+        "its machine's kubelet takes no pod whose GPUs, NICs and CPUs are at several sockets",
+        f"`avoid` that machine, or {_PLATFORM} for another topologyManagerPolicy",
+    ),
     # The kubelet, pkg/kubelet/kubelet_pods.go: makeEnvironmentVariables; volumes by
     # pkg/volume/{secret,configmap} and pkg/kubelet/events/event.go.
     (
