@@ -49,11 +49,13 @@ _LIKE = {
     ),
 }
 # Every cluster has them: kubernetes, pkg/apis/scheduling (system-); gke-networking-api,
-# apis/network/v1/well_known.go, IsDefaultNetwork.
+# apis/network/v1/well_known.go, IsDefaultNetwork; and on GKE, without a label, every namespace
+# (NVIDIA, gpu-operator/google-gke.rst).
 _EVERYWHERE = frozenset(
     {
         ("PriorityClass", "system-cluster-critical"),
         ("PriorityClass", "system-node-critical"),
+        ("ResourceQuota", "gke-resource-quotas"),
         *(
             (kind, name)
             for kind in ("Network", "GKENetworkParamSet")

@@ -15,7 +15,7 @@ import yaml
 from railhead.base.differences import differences, merged_lists, surplus, undoing
 from railhead.base.errors import ExitCode
 from railhead.cli import run
-from railhead.drift import Drift, Release, Severity, charts, find, metrics, objects, releases
+from railhead.drift import Drift, Release, Severity, added, charts, find, metrics, objects, releases
 from railhead.drift.certificates import certificates, expiry
 from railhead.drift.nodes import unlabelled
 from railhead.drift.objects import Discovery
@@ -381,6 +381,29 @@ def test_namespaces_that_aks_takes_from_webhooks_are_no_drift() -> None:
         api = Live(there, _record({"manifest": json.dumps(wanted)}))
         rows = charts.release(Release(namespace="s", name="kueue"), api, Discovery(api), [])
         assert any("webhooks" in row.field for row in rows) == drifted, manager
+
+
+class Quotas:
+    """A cluster whose namespace ``n`` has quotas of these names."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def find(self, path: str) -> dict[str, Any] | None:
+        row = {"kind": "ResourceQuota", "name": "resourcequotas", "namespaced": True}
+        return {"resources": [row]} if path == "/api/v1" else None
+
+    def list(self, path: str, *, selector: str = "", fields: str = "") -> list[dict[str, Any]]:
+        del path, selector, fields
+        return [{"metadata": {"name": name, "namespace": "n"}} for name in self.names]
+
+
+def test_quota_that_gke_gives_every_namespace_is_no_drift() -> None:
+    api = Quotas("railhead-objects", "gke-resource-quotas", "mine")
+    ours = {"apiVersion": "v1", "kind": "ResourceQuota"}
+    ours |= {"metadata": {"name": "railhead-objects", "namespace": "n"}}
+    (row,) = added.by_hand([NAMESPACE, ours], api, Discovery(api))
+    assert row.subject == "ResourceQuota n/mine"
 
 
 def test_patch_compares_only_its_part_of_an_object() -> None:
