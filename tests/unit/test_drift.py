@@ -400,8 +400,8 @@ class Quotas:
 
 def test_quota_that_gke_gives_every_namespace_is_no_drift() -> None:
     api = Quotas("railhead-objects", "gke-resource-quotas", "mine")
-    ours = {"apiVersion": "v1", "kind": "ResourceQuota"}
-    ours |= {"metadata": {"name": "railhead-objects", "namespace": "n"}}
+    metadata = {"name": "railhead-objects", "namespace": "n"}
+    ours = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata}
     (row,) = added.by_hand([NAMESPACE, ours], api, Discovery(api))
     assert row.subject == "ResourceQuota n/mine"
 
