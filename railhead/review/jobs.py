@@ -26,7 +26,7 @@ from railhead.review.reading import (
     snake,
     written,
 )
-from railhead.review.rows import less, lost, parts, short
+from railhead.review.rows import lost, lowered, parts, short
 from railhead.review.settings import Setting
 from railhead.review.sources import ASIDE, Sources
 
@@ -88,10 +88,6 @@ def _other(was: Any, now: Any) -> bool:
     return bool(was != now)
 
 
-def _fewer(was: Any, now: Any) -> bool:
-    return now is not None and less(was, now)
-
-
 def _moving(_: Any, now: Any) -> bool:
     return isinstance(now, str) and moves(now)
 
@@ -105,7 +101,7 @@ _FIELDS: tuple[Setting, ...] = (
     Setting("checkpoint.*", _other, "ask", "data", "checkpoints: {was} -> {now}"),
     Setting("mounts*", lost, "ask", "data", "no longer mounts {was}"),
     Setting("mounts*", _other, "ask", "data", "mounts otherwise: {was} -> {now}"),
-    Setting("restarts", _fewer, "ask", "jobs", "ends for good after {now} failures, not {was}"),
+    Setting("restarts", lowered, "ask", "jobs", "ends for good after {now} failures, not {was}"),
     Setting("timeout", _other, "ask", "jobs", "is ended after {now}, not {was}"),
     Setting("priority", _other, "ask", "quota", _PRIORITY),
     Setting("queue", _other, "ask", "quota", "takes the quota of {now}, not of {was}"),
@@ -114,8 +110,8 @@ _FIELDS: tuple[Setting, ...] = (
     Setting("verify", lost, "ask", "network", "does not prove its network before it trains"),
     Setting("*launcher", _other, "ask", "jobs", "starts its ranks otherwise: {was} -> {now}"),
     Setting("runtime", _other, "ask", "jobs", "has another runtime: {was} -> {now}"),
-    Setting("shm", _fewer, "ask", "jobs", "has {now} of shared memory, not {was}: loaders die"),
-    Setting("*gpus_per_node", _fewer, "ask", "jobs", "takes {now} GPUs of a node, not {was}"),
+    Setting("shm", lowered, "ask", "jobs", "has {now} of shared memory, not {was}: loaders die"),
+    Setting("*gpus_per_node", lowered, "ask", "jobs", "takes {now} GPUs of a node, not {was}"),
 )
 
 

@@ -19,7 +19,7 @@ from railhead.review.compare import Change
 from railhead.review.judged import Judged
 from railhead.review.judges import program
 from railhead.review.model import Level
-from railhead.review.rows import flat, less, lost, parts, prefix, several, short, told
+from railhead.review.rows import flat, less, lost, lowered, parts, prefix, several, short, told
 
 _LEVELS = ("privileged", "baseline", "restricted")
 _OUTSIDE = ("LoadBalancer", "NodePort")  # Types of a service that is reached from there.
@@ -509,11 +509,6 @@ def _tolerates_less(was: Any, now: Any) -> bool:
     return _EVERY_TAINT not in several(now) and lost(was, now)
 
 
-def _lowered(was: Any, now: Any) -> bool:
-    """Return whether a limit fell; one that is gone holds nothing back."""
-    return now is not None and less(was, now)
-
-
 _KILLED = "it is killed, or slow, where it needs more, and what it serves with it"
 # Values that charts pass on to their pods, as `helm create` lays them out, and what is lost then.
 _SERVED = "jobs that ask for what its pods serve"
@@ -530,7 +525,7 @@ _PLACED: tuple[tuple[re.Pattern[str], Callable[[Any, Any], bool], str], ...] = (
         "its pods run on other nodes, where what they serve is not needed, or no more where it is",
     ),
     (re.compile(r"replica(s|Count)$", re.I), less, "one lost node or restart stops it"),
-    (re.compile(r"resources\.limits\.(memory|cpu)$", re.I), _lowered, _KILLED),
+    (re.compile(r"resources\.limits\.(memory|cpu)$", re.I), lowered, _KILLED),
     (re.compile(r"resources\.requests\.(memory|cpu)$", re.I), less, _KILLED),
     (re.compile(r"priorityClassName$", re.I), lost, "it is evicted where others need room"),
 )

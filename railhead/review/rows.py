@@ -38,6 +38,11 @@ def less(was: Any, now: Any) -> bool:
     return before is not None and (after is None or after < before)
 
 
+def lowered(was: Any, now: Any) -> bool:
+    """Return whether a quantity fell; not one that is gone, which holds nothing back."""
+    return now is not None and less(was, now)
+
+
 def more(was: Any, now: Any) -> bool:
     """Return whether a quantity rose."""
     before, after = _number(was), _number(now)

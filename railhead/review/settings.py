@@ -9,7 +9,7 @@ from typing import Any
 
 from railhead.review.judged import Judged
 from railhead.review.model import Level, Loss
-from railhead.review.rows import came, less, lost, more, parts, short, swapped
+from railhead.review.rows import came, less, lost, lowered, more, parts, short, swapped
 from railhead.review.words import words
 
 _PAID = ("capacity-block", "reservation", "reservation-group")
@@ -95,7 +95,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "checkpoints*.retention.[dk]*",
-        lambda was, now: now is not None and less(was, now),
+        lowered,
         "ask",
         "data",
         "deletes more checkpoints: {now} in place of {was}",

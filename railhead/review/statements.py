@@ -61,6 +61,10 @@ def statements(source: Sources) -> Iterator[Finding]:
             text = " ".join((was or now).split())
             what += _allowed(source, name, hunk)
             yield _statement(source, name, level, what, text, hunk.line)
+        for row in _elsewhere(after[name], source.hunks(name), more):
+            words = row.actions or ()
+            allow = f"Allow {', '.join(words)}"
+            yield _statement(source, name, "ask", "differs by a name", allow, 0, *words)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +99,7 @@ def _written(text: str | None) -> list[_Written]:
     ]
 
 
-def _read(node: ast.Dict, given: Mapping[str, ast.Constant]) -> _Written:
+def _read(node: ast.Dict, given: Mapping[str, ast.expr]) -> _Written:
     first, last = node.lineno, node.end_lineno or node.lineno
     try:
         return _filled(_Written(first=first, last=last, text=""), node, given)
@@ -103,7 +107,7 @@ def _read(node: ast.Dict, given: Mapping[str, ast.Constant]) -> _Written:
         return _Written(first=first, last=last, text=repr(node))  # Like no other.
 
 
-def _filled(row: _Written, node: ast.Dict, given: Mapping[str, ast.Constant]) -> _Written:
+def _filled(row: _Written, node: ast.Dict, given: Mapping[str, ast.expr]) -> _Written:
     filled = _Filled(given).visit(copy.deepcopy(node))
     row = replace(row, text=ast.dump(filled))
     parts = {getattr(key, "value", None): value for key, value in _pairs(filled)}
@@ -124,7 +128,7 @@ def _filled(row: _Written, node: ast.Dict, given: Mapping[str, ast.Constant]) ->
 class _Filled(ast.NodeTransformer):
     """A visitor that puts texts in the place of names and f-strings that stand for them."""
 
-    def __init__(self, given: Mapping[str, ast.Constant]) -> None:
+    def __init__(self, given: Mapping[str, ast.expr]) -> None:
         self.given = given
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
@@ -144,19 +148,23 @@ class _Filled(ast.NodeTransformer):
         return node if None in plain else ast.Constant("".join(map(str, plain)))
 
 
-def _given(text: str | None) -> dict[str, ast.Constant]:
-    """Return name -> its text, of names to which a program gives one text and nothing else."""
+def _given(text: str | None) -> dict[str, ast.expr]:
+    """Return name -> its text or texts, of names that a program gives those and nothing else."""
     stored: Counter[str] = Counter()
-    texts: dict[str, ast.Constant] = {}
+    texts: dict[str, ast.expr] = {}
     for node in nodes(text):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             stored[node.id] += 1
         elif isinstance(node, ast.arg):
             stored[node.arg] += 1
-        elif isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Constant):
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             texts |= {target.id: node.value for target in targets if isinstance(target, ast.Name)}
-    return {name: node for name, node in texts.items() if stored[name] == 1 and _plain(node)}
+    return {
+        name: node
+        for name, node in texts.items()
+        if stored[name] == 1 and all(map(_plain, _items(node)))
+    }
 
 
 def _pairs(node: ast.Dict) -> list[tuple[ast.expr, ast.expr]]:
@@ -224,6 +232,17 @@ def _newly(rows: Sequence[_Written], hunk: Hunk, more: Collection[str]) -> Itera
             yield row
 
 
+def _elsewhere(
+    rows: Sequence[_Written], hunks: Sequence[Hunk], more: Collection[str]
+) -> Iterator[_Written]:
+    """Yield the statements that allow something else by what a name stands for elsewhere."""
+    lines = {n for hunk in hunks for n in range(hunk.line, hunk.line + max(len(hunk.after), 1))}
+    for row in rows:
+        differs = row.allows and row.actions and row.text in more
+        if differs and lines.isdisjoint(range(row.first, row.last + 1)):
+            yield row
+
+
 def _looks(action: str) -> bool:
     """Return whether an action shows no more than what there is; others hand out secrets."""
     return reads(action) and not action.startswith(("secretsmanager:", "ssm:"))
@@ -259,11 +278,11 @@ def _allowed(source: Sources, name: str, hunk: Hunk) -> str:
 
 
 def _statement(
-    source: Sources, name: str, level: Level, what: str, text: str, line: int
+    source: Sources, name: str, level: Level, what: str, text: str, line: int, *words: str
 ) -> Finding:
     who = "nobody, until someone uses it"
     result = Judged(level, "rights", f"{what}: {quoted(text, 160)}", who, "rights-in-code")
-    return placed(source, name, f"{name}: a statement of rights", result, line=line)
+    return placed(source, name, f"{name}: a statement of rights", result, *words, line=line)
 
 
 def _words(text: str) -> set[str]:

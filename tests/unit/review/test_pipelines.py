@@ -341,6 +341,17 @@ def test_condition_is_compared_by_what_it_resolves_to(
     assert [row.level for row in rows] == levels, rows
 
 
+@pytest.mark.parametrize("form", ["{}", "[{}]"])
+def test_statement_that_a_name_changes_is_reported(repository: Path, form: str) -> None:
+    may = form.format('"s3:GetObject"')
+    text = f'MAY = {may}\n\nrow = {{\n    "Effect": "Allow",\n'
+    text += '    "Action": MAY,\n    "Resource": "a",\n}\n'
+    now = text.replace("s3:GetObject", "s3:*")
+    (row,) = statements(write(laid(repository), "components/a.py", text, now))
+    assert (row.level, row.what) == ("ask", "differs by a name: `Allow s3:*`")
+    assert row.place == Place(file="components/a.py", line=1)
+
+
 def test_condition_of_another_mark_is_not_narrower(repository: Path) -> None:
     more = _BY_MARK.replace(_KEY, f'{_KEY}, "a:By": "b"')
     source = write(laid(repository), "components/a.py", _BY_MARK, more.replace("acme/team", "all"))
