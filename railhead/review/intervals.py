@@ -164,10 +164,12 @@ def intervals(source: Sources) -> Iterator[Finding]:
         if name.startswith((*ASIDE, "railhead/")) or PurePath(name).name.startswith("Pulumi."):
             continue
         texts = source.texts(name)
+        pairs = [list(named(name, text or "")) for text in texts]
+        known = [given(text) if name.endswith(".py") else {} for text in texts]
         for kind in _KINDS:
             if kind.reads is _goes and name.endswith(".py") and _carries(texts[1] or ""):
                 continue
-            was, now = (_settings(name, text or "", kind) for text in texts)
+            was, now = (_settings(name, *side, kind) for side in zip(pairs, known, strict=True))
             if texts[0] and kind.default is not None:
                 new = {key: len(rows) for key, rows in now.items() if key not in was}
                 was |= {key: [(kind.default, "")] * count for key, count in new.items()}
@@ -177,13 +179,14 @@ def intervals(source: Sources) -> Iterator[Finding]:
     yield from _patience(source)
 
 
-def _settings(name: str, text: str, kind: _Kind) -> dict[str, list[Amount]]:
+def _settings(
+    name: str, pairs: Sequence[tuple[str, Any]], known: Names, kind: _Kind
+) -> dict[str, list[Amount]]:
     """Return the amounts of a file's settings of a kind."""
     results: dict[str, list[Amount]] = {}
-    known = given(text) if name.endswith(".py") else {}
     # Such a name speaks for itself where it stands.
     names = {key: value for key, value in known.items() if not kind.names(snake(key).strip("_"))}
-    for key, value in named(name, text):
+    for key, value in pairs:
         if kind.names(snake(key).strip("_")) and (period := kind.reads(value, names)) is not None:
             results.setdefault(f"{name}: {key.lstrip('-')}", []).append(period)
     return results
