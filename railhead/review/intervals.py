@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from railhead.review.jobs import FUNCTIONS, NEXT, kept, savers, training
+from railhead.review.jobs import FUNCTIONS, NEXT, NO_JOBS, kept, savers, training
 from railhead.review.judged import Judged, placed, quoted
 from railhead.review.model import Finding, Loss
 from railhead.review.reading import (
@@ -25,7 +25,7 @@ from railhead.review.reading import (
     snake,
     written,
 )
-from railhead.review.sources import ASIDE, Sources
+from railhead.review.sources import Sources
 from railhead.review.values import Amount, amount, named, of_program
 
 _SAVE = r"(?:auto)?sav(?:e|es|ing)|checkpoint(?:s|ing|er)?|ckpts?|snapshots?"
@@ -161,7 +161,7 @@ _KINDS = (
 def intervals(source: Sources) -> Iterator[Finding]:
     """Yield each setting and each loop by which a job or a program keeps less of a run."""
     for name in source.changed:
-        if name.startswith((*ASIDE, "railhead/")) or PurePath(name).name.startswith("Pulumi."):
+        if name.startswith(NO_JOBS) or PurePath(name).name.startswith("Pulumi."):
             continue
         texts = source.texts(name)
         pairs = [list(named(name, text or "")) for text in texts]

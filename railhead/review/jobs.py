@@ -28,13 +28,15 @@ from railhead.review.reading import (
 )
 from railhead.review.rows import lost, lowered, parts, short
 from railhead.review.settings import Setting
-from railhead.review.sources import ASIDE, Sources
+from railhead.review.sources import Sources
 
 _TRAINS = frozenset(
     """accelerate deepspeed horovod jax lightning megatron mpi4py paddle pytorch_lightning ray
     tensorflow torch transformers""".split()
 )
 #: Who notices what a job or a program has lost.
+#: Folders of which no job runs anything.
+NO_JOBS = ("tests/", "docs/", "railhead/")
 NEXT = "who runs this job next"
 #: Nodes of a function.
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -97,7 +99,14 @@ _PRIORITY = "goes before or after others: {was} -> {now}"
 _FIELDS: tuple[Setting, ...] = (
     Setting("*image", _moving, "refuse", "jobs", "{now} has a tag that moves: no run is repeated"),
     Setting("*image", _other, "ask", "jobs", "runs another image: {was} -> {now}"),
-    Setting("checkpoint", lost, "ask", "data", "a run that is stopped begins at step 0 again"),
+    Setting(
+        "checkpoint.path",
+        _other,
+        "ask",
+        "data",
+        "a run that starts again looks for its checkpoints in {now}, not in {was}: it begins at "
+        "step 0",
+    ),
     Setting("checkpoint.*", _other, "ask", "data", "checkpoints: {was} -> {now}"),
     Setting("mounts*", lost, "ask", "data", "no longer mounts {was}"),
     Setting("mounts*", _other, "ask", "data", "mounts otherwise: {was} -> {now}"),
@@ -118,22 +127,30 @@ _FIELDS: tuple[Setting, ...] = (
 def jobs(source: Sources) -> Iterator[Finding]:
     """Yield what changed files of jobs lose, each field by its meaning."""
     for name in source.changed:
-        if not name.endswith((".yaml", ".yml")) or name.startswith((*ASIDE, "railhead/")):
+        if not name.endswith((".yaml", ".yml")) or name.startswith(NO_JOBS):
             continue
         was, now = map(mapping, source.texts(name))
-        if now and _is_job(now) and now["nodes"] != (was or {}).get("nodes"):
+        if now and is_job(now) and now["nodes"] != (was or {}).get("nodes"):
             yield from _too_many(source, name, now["nodes"])
-        if not was or not now or not (_is_job(was) and _is_job(now)):
+        if not was or not now or not (is_job(was) and is_job(now)):
             continue
-        for key in sorted({*map(str, was), *map(str, now)}):
-            for path, before, after in parts(key, was.get(key), now.get(key)):
+        old, new = ({**job, "checkpoint": checkpoint(job)} for job in (was, now))
+        for key in sorted({*map(str, old), *map(str, new)}):
+            for path, before, after in parts(key, old.get(key), new.get(key)):
                 for row in _losses(path, before, after):
                     result = Judged(*row, who=NEXT, rule="job-file")
                     yield placed(source, name, f"{name}: {path}", result)
 
 
-def _is_job(content: Mapping[Any, Any]) -> bool:
+def is_job(content: Mapping[Any, Any]) -> bool:
+    """Return whether a file's content is a job's."""
     return {"name", "nodes", "command"} <= content.keys() and "kind" not in content
+
+
+def checkpoint(job: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return where a job's checkpoints are: below its name, if it says nothing else."""
+    given = job.get("checkpoint")
+    return {"path": job["name"], **(given if isinstance(given, Mapping) else {})}
 
 
 def _too_many(source: Sources, name: str, nodes_: Any) -> Iterator[Finding]:
@@ -336,7 +353,7 @@ def training(source: Sources) -> tuple[dict[str, str], dict[str, str]]:
     """
     earlier = set(source.renamed.values())
     names = [n for n in source.changed if n.endswith(".py") and n not in earlier]
-    changed = [n for n in names if not n.startswith((*ASIDE, "railhead/"))]
+    changed = [n for n in names if not n.startswith(NO_JOBS)]
     code = dict.fromkeys([*changed, *(b for name in changed for b in _beside(source, name))])
     texts = {name: source.texts(name) for name in code}
     was, now = ({name: both[side] or "" for name, both in texts.items()} for side in (0, 1))
@@ -389,15 +406,18 @@ def _of_idle(text: str | None, idle: Collection[str]) -> Counter[str]:
 def unsecrets(source: Sources) -> Iterator[Finding]:
     """Yield programs of Pulumi that take the mark off a secret, also one that is not known yet."""
     for name in source.changed:
-        if not name.endswith(".py") or name.startswith((*ASIDE, "railhead/")):
+        if not name.endswith(".py") or name.startswith(NO_JOBS):
             continue
         was, now = map(_calls, source.texts(name))
-        if now["unsecret"] > was["unsecret"]:
-            what = "takes the mark off a secret: where it goes from there, such as into an output, "
-            what += "it lies in plain text in the stack's state"
+        # Such as `get_secret`, whose place `get` takes.
+        plain = {call: call.replace("_secret", "") for call in was - now if "_secret" in call}
+        calls = [call for call, other in plain.items() if now[other] > was[other]]
+        for call in ["unsecret"] if now["unsecret"] > was["unsecret"] else calls[:1]:
+            what = "takes the mark off a secret: where it goes from there, such as into an output "
+            what += "or an object, it lies in plain text in the stack's state"
             who = "nobody, until someone reads it"
             result = Judged("ask", "rights", what, who, "unsecret")
-            yield placed(source, name, f"{name}: unsecret()", result)
+            yield placed(source, name, f"{name}: {call}()", result, call, plain.get(call, call))
 
 
 def _calls(text: str | None) -> Counter[str]:

@@ -16,7 +16,7 @@ from railhead.catalog.switches import SWITCHES
 from railhead.lab.recorders.recording import changed_paths
 from railhead.review import rights
 from railhead.review.compare import Change
-from railhead.review.judged import Judged
+from railhead.review.judged import Judged, few
 from railhead.review.judges import program
 from railhead.review.model import Level
 from railhead.review.rows import flat, less, lost, lowered, parts, prefix, several, short, told
@@ -49,15 +49,32 @@ def network_policies(change: Change, *, code: bool) -> Iterator[Judged]:
         if change.after and any(rule not in after for rule in before):
             old = [rule for rule in before if rule not in after]
             if not any(_contains(rule, row) for row in old for rule in after):
-                yield Judged("ask", "network", f"refuses {direction} that it allowed", "its jobs")
+                ports = _ports(old[0].get("ports") or [{"protocol": "every", "port": "port"}])
+                left = [_ports(rule["ports"]) for rule in after if rule.get("ports")]
+                text = f"refuses {direction} that it allowed, on {ports}"
+                text += f": what is left is {few(left, 3)}" if left else ""
+                yield Judged("ask", "network", text, "its jobs")
 
 
 def _contains(rule: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
     """Return whether every peer and port of an old rule is in a new one."""
     return all(
-        not rule.get(key) or all(item in rule[key] for item in old.get(key) or [None])
+        not rule.get(key)
+        or all(any(_within(item, new) for new in rule[key]) for item in old.get(key) or [None])
         for key in ("to", "from", "ports")
     )
+
+
+def _within(old: Any, new: Any) -> bool:
+    """Return whether a peer is another, or selects what that does by fewer values of a label."""
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        return all(map(_within, old, new))
+    if not (isinstance(old, Mapping) and isinstance(new, Mapping) and old.keys() == new.keys()):
+        return bool(old == new)
+    if old.get("operator") == "In":
+        rest = [{**of, "values": None} for of in (old, new)]
+        return rest[0] == rest[1] and set(old["values"]) <= set(new["values"])
+    return all(_within(value, new[key]) for key, value in old.items())
 
 
 def _opened(

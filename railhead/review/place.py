@@ -23,6 +23,10 @@ _WORDS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
 )
 
 
+# Values that a stack's file may have as they are: numbers, names of devices, networks, times.
+_VALUES = re.compile(r"[\w./:-]*\d[\w./:-]+|[\w./:-]+\d")
+
+
 class Guess(Place):
     """A place of a change that was traced to no changed file: the first one that may cause it."""
 
@@ -56,11 +60,17 @@ def of_output(source: Sources, name: str) -> Place | None:
     return Place(file=file, line=line) if score else Guess(file=file, line=line)
 
 
-def of_change(source: Sources, file: str, change: Change) -> tuple[Place | None, Hunk | None]:
-    """Return the changed line that a resource's change comes from: of the stack, else of code."""
+def of_change(
+    source: Sources, file: str, change: Change, what: str
+) -> tuple[Place | None, Hunk | None]:
+    """Return the changed line that a resource's change comes from: of the stack, else of code.
+
+    ``what`` is said of the change, with its values.
+    """
     resource = change.either
     if file in source.changed:
         words = [w for keys, ws in _WORDS if any(k in resource.type for k in keys) for w in ws]
+        words += _VALUES.findall(what)
         return of_stack(source, file, [*resource.label.replace("/", " ").split(), *words])
     for planned in (change.after, change.before):
         for name, line in planned.frames if planned else ():

@@ -42,6 +42,7 @@ from railhead.review.outputs import outputs
 from railhead.review.reasons import reasoned
 from railhead.review.references import references
 from railhead.review.settings import settings
+from railhead.review.shared import orders, places, seals
 from railhead.review.sources import Hunk, Sources
 from railhead.review.statements import statements
 from railhead.review.texts import hashes, pipelines, projects, requirements, secrets
@@ -71,6 +72,7 @@ _WHO: dict[str, str] = {
 _OF_TEXTS = (
     *(secrets, requirements, hashes, projects, pipelines, scripts, workflows, machines),
     *(jobs, programs, contents, marks, intervals, unsecrets, references),
+    *(places, seals, orders),
 )
 
 
@@ -527,7 +529,7 @@ class _Builder:
         added = {change.either.urn for change in changes if change.kind == "added"}
         for change in changes:
             for rule, result in judged(change, after, code=code, named=named, added=added):
-                where, hunk = place.of_change(self.source, self.file, change)
+                where, hunk = place.of_change(self.source, self.file, change, result.what)
                 yield Finding(
                     rule=rule,
                     level=result.level,
@@ -563,7 +565,7 @@ class _Builder:
             where, _ = place.of_stack(self.source, self.file, name.split("-"))
             if where is None and (made := after.get(violation.urn)):
                 change = Change(kind="changed", before=made, after=made)
-                where, _ = place.of_change(self.source, self.file, change)
+                where, _ = place.of_change(self.source, self.file, change, "")
             yield Finding(
                 rule=f"pack-{violation.rule}",
                 level="refuse" if violation.mandatory else "ask",

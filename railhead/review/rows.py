@@ -114,6 +114,14 @@ def _stopped(was: Any, now: Any) -> bool:
     return was is not False and now is False
 
 
+def _kept_less(was: Any, now: Any) -> bool:
+    """Return whether deleted objects are kept for less; without a policy a bucket has 7 days.
+
+    One that goes from the program stays on the bucket (pulumi-gcp 10, storage.Bucket).
+    """
+    return now is not None and less(7 * 24 * 3600 if was is None else was, now)
+
+
 def prefix(text: Any) -> int:
     """Return the length of a network's prefix; 128 for what is not a network."""
     network = network_of(text)
@@ -257,7 +265,14 @@ ROWS: tuple[Row, ...] = (
         "jobs",
         "ends an old node before a new one starts",
     ),
-    Row(_GROUP, "updateConfig*", _any, "ask", "jobs", "updates another number of nodes at once"),
+    Row(
+        _GROUP,
+        "updateConfig*",
+        _any,
+        "ask",
+        "jobs",
+        "replaces another number of nodes at once, with the jobs on them",
+    ),
     Row(_GROUP, "launchTemplate*", _any, "refuse", "jobs", _ROLLS),
     Row(_GROUP, "version", _any, "ask", "jobs", _ROLLS),
     Row(_GROUP, "amiType", _any, "refuse", "jobs", f"gets another image: {_ROLLS}"),
@@ -326,7 +341,9 @@ ROWS: tuple[Row, ...] = (
     Row(_POOL, "*", _any, "ask", "jobs", "changes its nodes"),
     Row(_BUCKET, "lifecycleRules", _any, "ask", "data", "moves or deletes otherwise"),
     Row(_BUCKET, "versioning*", _off, "refuse", "data", "keeps no older versions"),
-    Row(_BUCKET, "softDeletePolicy*", _any, "refuse", "data", "keeps deleted objects for less"),
+    Row(
+        _BUCKET, "softDeletePolicy*", _kept_less, "refuse", "data", "keeps deleted objects for less"
+    ),
     Row(_BUCKET, "forceDestroy", _on, "refuse", "data", "is deleted with what is in it"),
     Row("aws:s3/bucket*", "forceDestroy", _on, "refuse", "data", "is deleted with what is in it"),
     Row("aws:s3/bucketVersioning*", "*.status", _off, "refuse", "data", "keeps no older versions"),
@@ -433,7 +450,9 @@ ROWS: tuple[Row, ...] = (
         )
         for field in ("region", "project")
     ),
-    Row("gcp:filestore/instance:*", "fileShares*", _any, "ask", "data", "has another size"),
+    Row("gcp:filestore/instance:*", "fileShares*", more, "note", "capacity", "grows"),
+    Row("gcp:filestore/instance:*", "fileShares*", less, "refuse", "data", "shrinks"),
+    Row("gcp:filestore/instance:*", "fileShares*", _any, "ask", "data", "has another share"),
     Row("gcp:filestore/instance:*", "deletionProtection*", _off, "refuse", "data", "unprotected"),
     Row("gcp:lustre/instance:*", "capacityGib", less, "refuse", "data", "shrinks"),
     Row("gcp:compute/network:*", "mtu", _any, "refuse", "network", "has another frame size"),
@@ -455,6 +474,15 @@ ROWS: tuple[Row, ...] = (
         "refuse",
         "rights",
         "gives pods a token of the API server, which their code can use",
+    ),
+    Row(
+        "kubernetes:*:StorageClass",
+        "parameters.*",
+        lambda was, now: "namespace" in str(was) and "namespace" not in str(now),
+        "refuse",
+        "data",
+        "gives claims of one name in two namespaces the same directory: jobs of the one overwrite "
+        "the other's checkpoints",
     ),
     Row("kubernetes:*:StorageClass", "*", _any, "ask", "data", "makes other volumes"),
     Row(

@@ -167,6 +167,14 @@ SETTINGS: tuple[Setting, ...] = (
         "{was} is not used any more: is it let go?",
         "who pays",
     ),
+    Setting(
+        "pools*.capacity.max_run_seconds",
+        less,
+        "ask",
+        "jobs",
+        "nodes end after {now} s, not {was} s, with the jobs on them",
+        "jobs that take longer",
+    ),
     Setting("gate", lambda _, now: now is None, "ask", "guards", _UNPROVEN, "slow jobs"),
     Setting("gate.*", _off, "ask", "guards", _UNPROVEN, "slow jobs"),
     Setting(

@@ -14,7 +14,7 @@ from railhead.review.commands import SCRIPTS, commands
 from railhead.review.judged import Judged, few, placed, quoted
 from railhead.review.model import Finding
 from railhead.review.reading import called, given, mapping, nodes, plain, resolved
-from railhead.review.rows import flat, parts, told
+from railhead.review.rows import flat, parts, several, told
 from railhead.review.sources import ASIDE, Sources
 
 _PIPELINES = (".github/*", ".gitlab*", ".ci/*", "Jenkinsfile*", "*/Jenkinsfile*")
@@ -112,6 +112,12 @@ def workflows(source: Sources) -> Iterator[Finding]:
             text = f"may do more with the repository and as it: {', '.join(gained)}"
             words = [right.partition(":")[0] for right in gained]
             yield _finding(source, name, _rights(text), *words, "permissions")
+        known = _jobs(was)
+        for job, (rights, sources) in _jobs(now).items():
+            if rights and sources and not known.get(job, (rights, True))[1]:
+                text = f"job {job} has the sources from now on, and may {few(rights, 4)}: who "
+                text += "changes them, or a package that they take, does all of that"
+                yield _finding(source, name, _rights(text), "checkout")
         for pattern, says in (
             (_SECRET, "takes {}: whatever it runs can read them"),
             (_BRANCH, "runs {}: whatever its branch has on that day"),
@@ -160,6 +166,19 @@ def _writes(workflow: Mapping[Any, Any]) -> Iterator[str]:
     for path, value in flat(workflow):
         if "permissions" in path and value in ("write", "write-all"):
             yield f"{path.rpartition('.')[2]}: {value}"
+
+
+def _jobs(workflow: Mapping[Any, Any]) -> dict[str, tuple[list[str], bool]]:
+    """Return job -> its rights to write, and whether it has the sources."""
+    jobs = workflow.get("jobs")
+    results = {}
+    for name, job in jobs.items() if isinstance(jobs, Mapping) else ():
+        if isinstance(job, Mapping):
+            rights = {"permissions": job.get("permissions", workflow.get("permissions"))}
+            uses = [str(s.get("uses")) for s in several(job.get("steps")) if isinstance(s, Mapping)]
+            checked = any(use.startswith("actions/checkout@") for use in uses)
+            results[str(name)] = (sorted(_writes(rights)), checked)
+    return results
 
 
 def _finding(source: Sources, name: str, result: Judged, *words: str, line: int = 0) -> Finding:

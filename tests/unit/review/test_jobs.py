@@ -33,8 +33,11 @@ def resume(path, model):
         ({}, {"image": "a.example/t:2"}, "ask jobs: runs another image"),
         ({}, {"env": {"NCCL_NET": "Socket"}}, "ask network: sets NCCL_NET=Socket: NCCL takes"),
         ({"env": {"A": "1"}}, {"env": {"NCCL_IB_DISABLE": "1"}}, "ask network: sets NCCL_IB_DIS"),
-        ({"checkpoint": {"path": "/a"}}, {}, "ask data: a run that is stopped begins at step 0"),
-        ({"checkpoint": {"path": "/a"}}, {"checkpoint": {"path": "/b"}}, "ask data: checkpoints: "),
+        ({"checkpoint": {"path": "a"}}, {}, "ask data: a run that starts again looks for its chec"),
+        ({}, {"checkpoint": {"path": "b"}}, "ask data: a run that starts again looks for its chec"),
+        ({}, {"checkpoint": {"resume": "never"}}, "ask data: checkpoints: (nothing) -> never"),
+        ({}, {"checkpoint": {"path": "llm"}}, ""),
+        ({"name": "a"}, {"checkpoint": None}, "ask data: a run that starts again looks for its ch"),
         ({"restarts": 5}, {"restarts": 0}, "ask jobs: ends for good after 0 failures, not 5"),
         ({}, {"priority": "urgent"}, "ask quota: goes before or after others: (nothing) -> urg"),
         ({"verify": True}, {}, "ask network: does not prove its network"),
@@ -120,6 +123,16 @@ def test_save_of_another_file_that_nothing_calls_is_told(
     rows = list(programs(laid(repository)))
     assert [sentence in row.what for row in rows] == [True] * bool(sentence)
     assert all(row.place and row.place.file == "run/train.py" for row in rows)
+
+
+def test_examples_are_jobs_too(repository: Path) -> None:
+    source = laid(repository)
+    texts = [yaml.safe_dump(JOB | {"priority": value}) for value in "ab"]
+    assert list(jobs(write(source, "examples/llm.yaml", *texts)))
+    write(
+        source, "examples/train.py", SAVES, SAVES.replace("        os.fsync(file.fileno())\n", "")
+    )
+    assert list(programs(source))
 
 
 def test_code_that_trains_nothing_or_moves_a_call_is_no_alarm(repository: Path) -> None:

@@ -37,6 +37,9 @@ INGRESS = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
 NAT = "gcp:compute/routerNat:RouterNat"
 POLICY = "aws:iam/rolePolicy:RolePolicy"
 BUCKET = "aws:s3/bucket:Bucket"
+GCS = "gcp:storage/bucket:Bucket"
+FILESTORE = "gcp:filestore/instance:Instance"
+STORAGE = "kubernetes:storage.k8s.io/v1:StorageClass"
 GROUP = "aws:eks/nodeGroup:NodeGroup"
 K8S = "pulumi:providers:kubernetes"
 AWS = "pulumi:providers:aws"
@@ -75,6 +78,12 @@ def _pod(**container: Any) -> dict[str, Any]:
 def _allow(action: str, resource: str, **more: Any) -> dict[str, Any]:
     row = {"Effect": "Allow", "Action": [action], "Resource": resource, **more}
     return {"policy": {"Statement": [row]}}
+
+
+def _egress(*values: str) -> dict[str, Any]:
+    chosen = [{"key": "app", "operator": "In", "values": list(values)}]
+    to = [{"podSelector": {"matchExpressions": chosen}}, {"ipBlock": {"cidr": "10.0.0.1/32"}}]
+    return {"spec": {"egress": [{"to": to, "ports": [{"protocol": "UDP", "port": 53}]}]}}
 
 
 def _kueue(text: str) -> dict[str, Any]:
@@ -187,6 +196,36 @@ CHANGES = [
     ),
     (RELEASE, {"values": {"replicaCount": 1}}, {"values": {"replicaCount": 2}}, "ask jobs: value"),
     (RELEASE, {"version": "1", "timeout": 600}, {"version": "1", "timeout": 900}, "note jobs: may"),
+    (
+        STORAGE,
+        {"parameters": {"subDir": "${pvc.metadata.namespace}/${pvc.metadata.name}"}},
+        {"parameters": {"subDir": "${pvc.metadata.name}"}},
+        "refuse data: gives claims of one name in two namespaces the same directory",
+    ),
+    (
+        GCS,
+        {},
+        {"softDeletePolicy": {"retentionDurationSeconds": 3600}},
+        "refuse data: keeps deleted objects for less",
+    ),
+    (
+        FILESTORE,
+        {"fileShares": {"capacityGb": 2560}},
+        {"fileShares": {"capacityGb": 1024}},
+        "refuse data: shrinks",
+    ),
+    (
+        NETWORK,
+        _egress("a", "b"),
+        _egress("a"),
+        "refuses egress that it allowed, on UDP 53",
+    ),
+    (
+        NETWORK,
+        {"spec": {"ingress": [{"from": [{"podSelector": {}}]}]}},
+        {"spec": {"ingress": [{"from": [{"podSelector": {}}], "ports": [{"port": 29500}]}]}},
+        "refuses ingress that it allowed, on every port: what is left is TCP 29500",
+    ),
     (BUCKET, {}, {"forceDestroy": True}, "refuse data: is deleted with what is in it"),
     (
         "aws:s3/bucketVersioning:BucketVersioning",
@@ -301,6 +340,28 @@ def test_provider_that_is_told_more_of_its_cluster_loses_nothing() -> None:
     for type_, now in ((K8S, {"clusterIdentifier": "a"}), (AWS, {"allowedAccountIds": ["1"]})):
         texts = said([planned(type_, {})], [planned(type_, now)])
         assert not any(text.startswith("refuse") for text in texts), texts
+
+
+@pytest.mark.parametrize(
+    ("type_", "before", "after"),
+    [
+        (NETWORK, _egress("a"), _egress("a", "b")),
+        (GCS, {}, {"softDeletePolicy": {"retentionDurationSeconds": 2592000}}),
+        (FILESTORE, {"fileShares": {"capacityGb": 1024}}, {"fileShares": {"capacityGb": 2560}}),
+    ],
+)
+def test_more_than_before_is_no_loss(type_: str, before: Any, after: Any) -> None:
+    texts = said([planned(type_, before)], [planned(type_, after)])
+    assert all(text.startswith("note") for text in texts), texts
+
+
+def test_nodes_that_end_sooner_are_told() -> None:
+    def cluster(seconds: int) -> dict[str, Any]:
+        return {"pools": [{"name": "a", "capacity": {"max_run_seconds": seconds}}]}
+
+    ((_, row),) = settings(cluster(604800), cluster(3600))
+    assert row.what == "nodes end after 3600 s, not 604800 s, with the jobs on them"
+    assert not list(settings(cluster(3600), cluster(604800)))
 
 
 @pytest.mark.parametrize(("type_", "before", "after", "sentence"), CHANGES)

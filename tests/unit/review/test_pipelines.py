@@ -19,6 +19,8 @@ from tests.unit.review.pulled import gone, laid, write
 WORKFLOW = ".github/workflows/it.yml"
 NIGHTLY = "name: it\non:\n  schedule:\n    - cron: '15 1 * * *'\njobs:\n  a:\n    steps:\n"
 
+CHECKOUT = "      - uses: actions/checkout@v5\n"
+
 DOES = [
     ("pulumi state unprotect --all --yes", "refuse data"),
     ("pulumi -s prod state delete urn:a", "refuse data"),
@@ -214,6 +216,15 @@ def test_workflow_is_told_by_what_it_may_do(repository: Path) -> None:
         texts = [row.what for row in workflows(write(source, WORKFLOW, base, after))]
         assert bool(texts) is bool(sentence), (after, texts)
         assert not sentence or any(sentence in text for text in texts), (after, texts)
+    signs = f"permissions: {{id-token: write}}\n{base}"
+    for before, after, gained in (
+        (signs, signs.replace("      - run", f"{CHECKOUT}      - run"), True),
+        (base, base.replace("      - run", f"{CHECKOUT}      - run"), False),
+        (signs.replace("      - run", f"{CHECKOUT}      - run"), signs, False),
+        (None, signs.replace("      - run", f"{CHECKOUT}      - run"), False),
+    ):
+        texts = [row.what for row in workflows(write(source, WORKFLOW, before, after))]
+        assert any("job a has the sources from now on" in text for text in texts) is gained
     token = f"env: {{A: '${{{{ secrets.GITHUB_TOKEN }}}}'}}\n{NIGHTLY}"
     assert not list(workflows(write(source, WORKFLOW, None, token)))
     (row,) = workflows(write(source, WORKFLOW, base, base.replace("15 1", "16 1")))

@@ -98,6 +98,17 @@ def test_change_that_nothing_traces_is_a_guess(repository: Path) -> None:
     for frames, kind in (((("components/a.py", 1),), Place), ((), place.Guess)):
         it = Planned(urn="u", type="t", name="n", inputs={}, frames=frames)
         change = Change(kind="changed", before=it, after=it)
-        where, hunk = place.of_change(source, "stacks/Pulumi.a.yaml", change)
+        where, hunk = place.of_change(source, "stacks/Pulumi.a.yaml", change, "")
         assert type(where) is kind
         assert hunk is not None
+
+
+def test_change_is_placed_where_its_values_are(repository: Path) -> None:
+    lines = [f"a{number}: b\n" for number in range(40)]
+    now = ["cpu: 180\n", *lines[1:30], "hcas: [mlx5_4]\n", *lines[31:]]
+    source = write(laid(repository), "stacks/Pulumi.a.yaml", "".join(lines), "".join(now))
+    it = Planned(urn="u", type="t", name="n", inputs={})
+    change = Change(kind="changed", before=it, after=it)
+    for what, line in (("sets NCCL_IB_HCA==mlx5_4", 31), ("is promised 180 cpu", 1)):
+        where, _ = place.of_change(source, "stacks/Pulumi.a.yaml", change, what)
+        assert where == Place(file="stacks/Pulumi.a.yaml", line=line)

@@ -64,6 +64,9 @@ def test_mark_taken_off_a_secret_is_asked_about(repository: Path) -> None:
         ("export(a)\n", "export(Output.unsecret(a))\n", True),
         ("export(Output.unsecret(a))\n", "export(b=Output.unsecret(a))\n", False),
         ("export(Output.unsecret(a))\n", "export(a)\n", False),
+        ("export(config.get_secret(a))\n", "export(config.get(a))\n", True),
+        ("export(Output.secret(a))\n", "export(b=Output.secret(a))\n", False),
+        ("export(config.get_secret(a))\n", "", False),
     ):
         changed = write(source, "__main__.py", before, after)
         assert bool(list(unsecrets(changed))) is asked, after
