@@ -37,9 +37,11 @@ def of_stack(source: Sources, file: str, words: Sequence[str]) -> tuple[Place | 
     if not hunks:
         return None, None
 
-    def score(hunk: Hunk) -> int:
-        text = "\n".join((*hunk.before, *hunk.after))
-        return sum(word in text for word in words if word)
+    def score(hunk: Hunk) -> tuple[int, bool]:
+        lines = (*hunk.before, *hunk.after)
+        # A comment alone causes nothing.
+        causes = any(line.split("#")[0].strip() for line in lines)
+        return sum(word in "\n".join(lines) for word in words if word), causes
 
     best = max(hunks, key=score)
     return Place(file=file, line=best.line), best

@@ -104,11 +104,19 @@ def test_change_that_nothing_traces_is_a_guess(repository: Path) -> None:
 
 
 def test_change_is_placed_where_its_values_are(repository: Path) -> None:
-    lines = [f"a{number}: b\n" for number in range(40)]
-    now = ["cpu: 180\n", *lines[1:30], "hcas: [mlx5_4]\n", *lines[31:]]
+    lines = ["# Yes.\n", *(f"a{number}: b\n" for number in range(1, 40))]
+    now = [
+        "# Also.\n",
+        *lines[1:10],
+        "cpu: 180\n",
+        *lines[11:30],
+        "hcas: [mlx5_4]\n",
+        *lines[31:],
+    ]
     source = write(laid(repository), "stacks/Pulumi.a.yaml", "".join(lines), "".join(now))
     it = Planned(urn="u", type="t", name="n", inputs={})
     change = Change(kind="changed", before=it, after=it)
-    for what, line in (("sets NCCL_IB_HCA==mlx5_4", 31), ("is promised 180 cpu", 1)):
+    rows = (("sets NCCL_IB_HCA==mlx5_4", 31), ("is promised 180 cpu", 11), ("is deleted", 11))
+    for what, line in rows:
         where, _ = place.of_change(source, "stacks/Pulumi.a.yaml", change, what)
         assert where == Place(file="stacks/Pulumi.a.yaml", line=line)
