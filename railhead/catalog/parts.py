@@ -10,10 +10,10 @@ from typing import Literal
 class Variable:
     """One environment variable of every training pod on the fabric.
 
-    ``value`` may hold ``{bootstrap}`` (the interfaces that bootstrap and gloo are pinned to),
-    ``{rails}`` (the pod's rail interfaces), ``{hcas}`` (the node's RDMA devices), each comma
-    separated, ``{traffic_class}``, ``{gid_family}`` and ``{cross_nic}``. A variable whose
-    placeholder is empty is not set.
+    ``value`` may hold ``{bootstrap}`` (the interfaces that bootstrap is pinned to), ``{gloo}``
+    (the first of them), ``{rails}`` (the pod's rail interfaces), ``{hcas}`` (the node's RDMA
+    devices), each comma separated, ``{traffic_class}``, ``{gid_family}`` and ``{cross_nic}``. A
+    variable whose placeholder is empty is not set.
     """
 
     name: str

@@ -19,10 +19,12 @@ BOOTSTRAP = (
     ),
     Variable(
         name="GLOO_SOCKET_IFNAME",
-        value="{bootstrap}",
+        value="{gloo}",
         reason="gloo, PyTorch's CPU collectives, takes the interface of the host's name unless "
-        "it is named, which may be one that peers do not reach",
-        source="PyTorch distributed documentation, common environment variables",
+        "it is named, which may be one that peers do not reach; of several, each process would "
+        "connect to all others on each",
+        source="PyTorch distributed documentation, common environment variables; "
+        "torch/csrc/distributed/c10d/ProcessGroupGloo.cpp: a full mesh for every device",
     ),
 )
 

@@ -124,6 +124,7 @@ def _environment(cluster: Cluster, machine: Machine) -> dict[str, str]:
         "cross_nic": fabric.cross_nic,
         "traffic_class": "" if traffic_class is None else str(traffic_class),
         "bootstrap": ",".join(fabric.bootstrap_interfaces()),
+        "gloo": fabric.bootstrap_interfaces()[0],
         "rails": ",".join(rail.interface for rail in fabric.pod_rails()),
         "hcas": ",".join(fabric.nccl_hcas(machine)),
         "topology": f"{PROFILE_DIRECTORY}/{topology.file}" if topology else "",
