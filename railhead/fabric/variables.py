@@ -24,7 +24,7 @@ BOOTSTRAP = (
         "it is named, which may be one that peers do not reach; of several, each process would "
         "connect to all others on each",
         source="PyTorch distributed documentation, common environment variables; "
-        "torch/csrc/distributed/c10d/ProcessGroupGloo.cpp: a full mesh for every device",
+        "its ProcessGroupGloo.cpp: a full mesh for every device",
     ),
 )
 
