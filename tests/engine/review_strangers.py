@@ -228,7 +228,7 @@ FIRST_BAD_CODE = (
         "devicePlugin",
         "components/controllers/gpu_operator.py",
         (
-            '"devicePlugin": {"enabled": config.allocation == "device-plugin"}',
+            '"devicePlugin": _device_plugin(args)',
             '"devicePlugin": {"enabled": True, "config": {"name": "slices", "default": "any"}}',
         ),
     ),
