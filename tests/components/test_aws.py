@@ -437,17 +437,33 @@ class TestUserData:
         option = files.get("/etc/modprobe.d/railhead-nvidia.conf")
         wanted = "options nvidia NVreg_GrdmaPciTopoCheckOverride=1\n"
         assert option == (wanted if told else None)
-        # The module may be there before the file is.
-        again = {
-            "mode": "reboot",
-            "condition": [
-                "grep",
-                "-q",
-                "^GrdmaPciTopoCheckOverride: 0",
-                "/proc/driver/nvidia/params",
-            ],
-        }
-        assert config.get("power_state") == (again if told else None)
+
+    @pytest.mark.parametrize(
+        ("there", "boots"),
+        [
+            ("EnableMSI: 1\nGrdmaPciTopoCheckOverride: 0\n", True),
+            ("GrdmaPciTopoCheckOverride: 1\n", False),
+            ("EnableMSI: 1\n", False),
+            (None, False),
+        ],
+    )
+    def test_a_driver_that_came_too_early_is_loaded_again(
+        self, there: str | None, boots: bool, tmp_path: Path
+    ) -> None:
+        """The last command itself: nodeadm must not begin before the node is down."""
+        setup = NodeSetup(nic_to_gpu=True, gpus_by_request=True, lustre_efa=8)
+        config = yaml.safe_load(self.parts(user_data(setup))["text/cloud-config"])
+        assert "power_state" not in config
+        params, asked = tmp_path / "params", tmp_path / "asked"
+        if there is not None:
+            params.write_text(there)
+        asked.touch()
+        for name in ("systemctl", "sleep"):
+            (tmp_path / name).write_text(f'#!/bin/sh\necho {name} "$@" >> {asked}\n')
+            (tmp_path / name).chmod(0o755)
+        words = [w.replace("/proc/driver/nvidia/params", str(params)) for w in config["runcmd"][-1]]
+        subprocess.run(words, check=True, env={"PATH": f"{tmp_path}:/usr/bin:/bin"})
+        assert asked.read_text() == ("systemctl reboot\nsleep 60\n" if boots else "")
 
     @pytest.mark.parametrize(
         ("there", "wanted", "taken"),

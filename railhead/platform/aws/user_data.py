@@ -34,10 +34,15 @@ _GPUS_BY_REQUEST = [
 # before this file is there (amazon-eks-ami, nvidia-setup.service): the node then boots once more.
 _NVIDIA_OPTIONS_FILE = "/etc/modprobe.d/railhead-nvidia.conf"
 _NVIDIA_OPTIONS = "options nvidia NVreg_GrdmaPciTopoCheckOverride=1\n"
-_NVIDIA_LOADED_BEFORE = {
-    "mode": "reboot",
-    "condition": ["grep", "-q", "^GrdmaPciTopoCheckOverride: 0", "/proc/driver/nvidia/params"],
-}
+# Within the stage that nodeadm waits for, and so not by `power_state`, which acts once that ends:
+# nodeadm, cut off while it makes the RAID, fails to at the next boot (setup-local-disks: mdadm
+# finds the disks in use). cloud-init has run these commands then, and does so once an instance.
+_NVIDIA_LOADED_BEFORE = [
+    "sh",
+    "-c",
+    "if grep -qs '^GrdmaPciTopoCheckOverride: 0' /proc/driver/nvidia/params; "
+    "then systemctl reboot; sleep 60; fi",
+]
 _LUSTRE_SCRIPT = "/usr/local/sbin/railhead-lustre-efa"
 _LUSTRE_UNIT = "railhead-lustre-efa.service"
 # Seconds until a set-up that hangs lets the node join all the same.
@@ -148,7 +153,6 @@ def cloud_config(setup: NodeSetup) -> dict[str, Any]:
         results["bootcmd"] = [["sysctl", "-w", setting]]
     if setup.nic_to_gpu:
         files.append(_file(_NVIDIA_OPTIONS_FILE, _NVIDIA_OPTIONS, "0644"))
-        results["power_state"] = _NVIDIA_LOADED_BEFORE
     if setup.lustre_threads:
         files.append(_file(_LUSTRE_OPTIONS_FILE, _LUSTRE_OPTIONS, "0644"))
     if setup.lustre_efa:
@@ -158,6 +162,9 @@ def cloud_config(setup: NodeSetup) -> dict[str, Any]:
             ["systemctl", "daemon-reload"],
             ["systemctl", "enable", "--now", _LUSTRE_UNIT],
         ]
+    if setup.nic_to_gpu:
+        # Last: those after it would not run at the next boot.
+        commands.append(_NVIDIA_LOADED_BEFORE)
     if commands:
         results["runcmd"] = commands
     return results | ({"write_files": files} if files else {})
