@@ -152,17 +152,18 @@ def _numbers(release: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", release)]
 
 
-def _with_directory(was: MadeWith, cluster: str) -> MadeWith:
-    """Return a share with its directory: an older Railhead recorded none, and used the name."""
-    if "share" not in was.fixed:
-        return was
-    return was.model_copy(update={"fixed": {"directory": cluster, **was.fixed}})
+def _filled(was: MadeWith, cluster: str) -> MadeWith:
+    """Return a file system with what an older Railhead did not record.
+
+    It made each from no backup, and a share's directory by the cluster's name.
+    """
+    return was.model_copy(update={"fixed": {"directory": cluster, "backup": "none", **was.fixed}})
 
 
 def _storage(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
     now = after.made.storage
     for name, recorded in before.made.storage.items():
-        was = _with_directory(recorded, before.cluster)
+        was = _filled(recorded, before.cluster)
         claims = [f"{c.namespace}/{c.claim}" for c in before.checkpoints if c.storage_class == name]
         of = f"(of {', '.join(claims)}) " if claims else ""
         if name not in now:

@@ -223,7 +223,8 @@ class LustreFileSystem(Model):
     ``compression`` is LZ4 on the servers. ``backup_days`` is how long daily backups are kept; 0
     makes none. ``final_backup``: deleting it takes a last backup first, which stays in
     the account; `pulumi destroy` follows the file of the last `pulumi up`. ``backup`` is the FSx
-    backup that it is made from, whose size and throughput it has; it is read at creation alone.
+    backup that it is made from, whose size, throughput and compression it has; it is read at
+    creation alone.
     """
 
     kind: Literal["lustre"]

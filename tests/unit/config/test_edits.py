@@ -648,6 +648,18 @@ def test_nodes_of_an_older_railhead_are_asked_for() -> None:
     assert edits.stop(before, contract(shipped("aws-p5-prod")), allowed) == ""
 
 
+def test_no_backup_replaces_a_file_system_of_an_older_railhead() -> None:
+    """The provider does so for any; no backup was recorded (lustre_file_system.go)."""
+    old = contract(shipped("aws-p5-prod")).model_dump(mode="json")
+    for made in old["made"]["storage"].values():
+        made["fixed"].pop("backup", None)
+    before = ClusterContract.from_data(old, where="it")
+    edited = shipped("aws-p5-prod", storage(0, backup="backup-0a1b2c3d4e5f60718"))
+    with pytest.raises(RefusedError, match="backup none to backup-0a1b2c3d4e5f60718"):
+        edits.stop(before, contract(edited), ())
+    assert edits.stop(before, contract(shipped("aws-p5-prod")), ()) == ""
+
+
 def test_configuration_of_others_operator_is_kept() -> None:
     """An older Railhead made it, and `up` would delete what the program names no more."""
 
