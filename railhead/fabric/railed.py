@@ -290,9 +290,13 @@ class RailedFabric(BaseFabric):
 
     @property
     def cross_nic(self) -> str:
-        """``0`` unless every rail has a router: a pod's only way to the addresses of another."""
+        """``0`` unless every rail has a router: a pod's only way to the addresses of another.
+
+        Empty on InfiniBand, where ports reach each other by LID, whatever their addresses.
+        """
         apart = any(rail.subnet and not rail.gateway for rail in self.lanes)
-        return "0" if apart and len(self.lanes) > 1 else ""
+        lids = FABRICS[self.kind].link_layer == "InfiniBand"
+        return "0" if apart and len(self.lanes) > 1 and not lids else ""
 
     @property
     def flat(self) -> bool:

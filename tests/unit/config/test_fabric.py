@@ -384,6 +384,14 @@ def test_nccl_stays_on_a_rail_unless_a_router_connects_them(mode: str) -> None:
     assert "NCCL_CROSS_NIC" not in wiring(parse(raw, where="x")).environment
 
 
+@pytest.mark.parametrize("mode", ["ipoib", "sriov-ib", "host-device"])
+def test_rails_of_infiniband_are_not_apart(mode: str) -> None:
+    """Ports reach each other by LID: their addresses need no router, and nothing is doubted."""
+    fabric = parse(case(mode, fabric="infiniband"), where="x").fabric
+    assert any(rail.subnet for rail in fabric.lanes)
+    assert fabric.cross_nic == ""
+
+
 def test_routed_rails_do_not_carry_the_bootstrap() -> None:
     raw = case("sriov-roce")
     raw["fabric"]["bootstrap"] = "rails"
