@@ -12,6 +12,7 @@ from railhead.base.errors import InputError
 from railhead.config import parse
 from railhead.fabric.kinds import FABRICS
 from railhead.fabric.modes import MODES
+from railhead.fabric.railed import RailedFabric
 from railhead.machines import MACHINES
 from railhead.platform.registry import platforms_of
 from railhead.resolve.wiring import wiring
@@ -388,6 +389,7 @@ def test_nccl_stays_on_a_rail_unless_a_router_connects_them(mode: str) -> None:
 def test_rails_of_infiniband_are_not_apart(mode: str) -> None:
     """Ports reach each other by LID: their addresses need no router, and nothing is doubted."""
     fabric = parse(case(mode, fabric="infiniband"), where="x").fabric
+    assert isinstance(fabric, RailedFabric)
     assert any(rail.subnet for rail in fabric.lanes)
     assert fabric.cross_nic == ""
 
