@@ -131,7 +131,8 @@ def values(args: GpuOperatorArgs) -> dict[str, Any]:
         "devicePlugin": _device_plugin(args),
         # With its own host engine, the chart's default: one in a pod beside it, if it starts while
         # the driver is away, sees no GPU until someone restarts it, and no metric says so
-        # (gpu-operator #2854, mended after v26.7.0).
+        # (gpu-operator #2854, mended after v26.7.0). The exporter ends without NVML, and is started
+        # again (dcgm-exporter, pkg/cmd/app.go).
         "dcgmExporter": {
             "enabled": config.dcgm_exporter,
             "serviceMonitor": _monitor(args),
