@@ -809,18 +809,24 @@ def principals(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
     named = [*platform.administrators, *platform.researchers]
     named += [arn for arns in platform.members.values() for arn in arns]
     own = [arn for arn in dict.fromkeys(named) if arn.split(":")[4] == platform.account]
-    absent = [arn for arn in own if not _exists(aws, arn)]
-    for arn in absent:
-        yield failed(f"{arn} does not exist")
-    if not absent:
+    there = {arn: _of_iam(aws, arn) for arn in own}
+    for arn, real in there.items():
+        if real is None:
+            yield failed(f"{arn} does not exist")
+        elif real != arn:
+            yield failed(f"{arn} is {real} in full: EKS takes no principal without its path")
+    if all(real == arn for arn, real in there.items()):
         yield ok(f"{len(own)} roles and users exist")
 
 
-def _exists(aws: Aws, arn: str) -> bool:
+def _of_iam(aws: Aws, arn: str) -> str | None:
+    """Return the ARN, with its path, of the role or user of this name."""
     name = arn.rpartition("/")[2]
     if ":role/" in arn:
-        return aws.ask("iam:GetRole", RoleName=name) is not None
-    return aws.ask("iam:GetUser", UserName=name) is not None
+        answer = aws.ask("iam:GetRole", RoleName=name)
+        return str(answer["Role"]["Arn"]) if answer else None
+    answer = aws.ask("iam:GetUser", UserName=name)
+    return str(answer["User"]["Arn"]) if answer else None
 
 
 def buckets(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:

@@ -605,18 +605,26 @@ def _principals(cluster: AwsCluster) -> Iterator[Problem]:
             if principal in seen:
                 yield path, f"{principal!r} is {seen[principal]} already; EKS takes it once"
             seen.setdefault(principal, path)
-            yield from _partition(path, principal, cluster)
+            yield from _entered(path, principal, cluster)
     for group, principals in cluster.platform.members.items():
         for path, _, principal in knowing(principals, f"platform.members.{group}", str):
             if principal in cluster.platform.administrators:
                 yield path, f"{principal!r} is an administrator already; EKS takes it once"
-            yield from _partition(path, principal, cluster)
+            yield from _entered(path, principal, cluster)
 
 
-def _partition(path: str, principal: str, cluster: AwsCluster) -> Iterator[Problem]:
+def _entered(path: str, principal: str, cluster: AwsCluster) -> Iterator[Problem]:
+    """Yield a principal that EKS takes into no entry, which is made after the cluster."""
     own = aws.partition(cluster.platform.region)
     if (there := principal.split(":")[1]) != own:
         yield path, f"{principal!r} is of partition {there!r}, and the region of {own!r}"
+    if aws.SSO_ROLE in principal:
+        yield (
+            path,
+            f"{principal!r} is a role of IAM Identity Center without its path, and EKS takes no "
+            "ARN without: write the one that `aws iam get-role` tells, "
+            "'...:role/aws-reserved/sso.amazonaws.com/...'",
+        )
 
 
 def _group(cluster: AwsCluster) -> Iterator[Problem]:

@@ -345,6 +345,10 @@ STANDARD_SUPPORT_ENDS: Mapping[str, date] = MappingProxyType(
 # EKS user guide, access entries: groups may not start with these.
 RESERVED_GROUPS = ("system:", "eks:", "aws:", "amazon:", "iam:")
 ADMIN_POLICY = "AmazonEKSClusterAdminPolicy"
+# How an ARN begins its role that lacks the path of IAM Identity Center's, as STS tells it and the
+# `aws-auth` of before had it: `The specified principalArn is invalid: invalid principal`
+# (terraform-aws-eks, issue 2969; EKS user guide, creating-access-entries).
+SSO_ROLE = ":role/AWSReservedSSO_"
 # CloudWatch Logs API reference, PutRetentionPolicy.
 LOG_RETENTION_DAYS = (
     1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731,

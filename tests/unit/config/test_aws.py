@@ -448,6 +448,18 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
     ),
     (
         PROD,
+        put(
+            PLATFORM,
+            "researchers",
+            value=["arn:aws:iam::123456789012:role/AWSReservedSSO_ml_0a1b2c3d4e5f6071"],
+        ),
+        "platform.researchers[0]: 'arn:aws:iam::123456789012:role/AWSReservedSSO_ml_"
+        "0a1b2c3d4e5f6071' is a role of IAM Identity Center without its path, and EKS takes no ARN "
+        "without: write the one that `aws iam get-role` tells, "
+        "'...:role/aws-reserved/sso.amazonaws.com/...'",
+    ),
+    (
+        PROD,
         put(PLATFORM, "administrators", value=["platform-engineers"]),
         "platform.administrators[0]: 'platform-engineers' is not the ARN of an IAM role or user, "
         "such as 'arn:aws:iam::123456789012:role/platform'",

@@ -340,6 +340,10 @@ def gone(world: World) -> None:
     world.client("iam").delete_role(RoleName="ml-researchers")
 
 
+def in_a_path(world: World) -> None:
+    world.client("iam").create_role(RoleName="people", Path="/ml/", AssumeRolePolicyDocument="{}")
+
+
 def _zone(raw: Raw, zone: str) -> None:
     raw["platform"]["network"]["availability_zones"].append(zone)
 
@@ -525,6 +529,12 @@ CASES = [
         change=lambda world: own_key(world, enabled=False),
     ),
     Case("principals", "role/ml-researchers does not exist", change=gone),
+    Case(
+        "principals",
+        f"role/people is arn:aws:iam::{ACCOUNT}:role/ml/people in full",
+        edit=platform(researchers=[f"arn:aws:iam::{ACCOUNT}:role/people"]),
+        change=in_a_path,
+    ),
     Case(
         "principals",
         "user/nobody does not exist",
