@@ -78,8 +78,10 @@ _FIELDS = ("nodes", "pods", "services", "google_services")
 _LUSTRE_PREFIX, _LUSTRE_PREFIX_ONCE = 23, 24
 # GKE answers "Services CIDR range is smaller than minimum (14 < 16)" (rancher/rancher #32207).
 WIDEST_SERVICES = 16
-# Compute Engine documentation, local SSDs: each disk has 375 GiB.
-_LOCAL_SSD_GIB = 375
+# Compute Engine documentation, local SSDs: each disk has 375 GiB. Of three and more GKE keeps 100
+# for itself, and the kubelet evicts pods at the last tenth (GoogleCloudPlatform/cluster-autoscaler,
+# pkg/cloudprovider/gke/reserved.go: PredictEphemeralLocalSsdKubeReservedEphemeralStorage).
+_LOCAL_SSD_GIB, _LOCAL_SSDS_KEPT_GIB = 375, 100
 # Storage classes that GKE's Filestore driver brings. Without a parameter `network`, as they are, it
 # makes the instance in the VPC `default` (kubernetes-sigs/gcp-filestore-csi-driver, pkg/csi_driver/
 # controller.go: generateNewFileInstance; README, network).
@@ -803,16 +805,20 @@ def _shared_network(cluster: GcpCluster) -> Iterator[Problem]:
 
 
 def _cache_sizes(cluster: GcpCluster) -> Iterator[Problem]:
-    rooms = {pool.instance_type: machine.local_ssds for _, pool, machine in _pools(cluster)}
+    rooms = {
+        pool.instance_type: machine.local_ssds * _LOCAL_SSD_GIB * 9 // 10 - _LOCAL_SSDS_KEPT_GIB
+        for _, pool, machine in _pools(cluster)
+        if machine.local_ssds
+    }
     for path, _, size in knowing(
         cluster.platform.storage, "platform.storage", lambda r: getattr(r, "cache_gib", None)
     ):
-        for machine, disks in rooms.items():
-            if size is not None and disks and size > disks * _LOCAL_SSD_GIB:
+        for machine, room in rooms.items():
+            if size is not None and size > room:
                 yield (
                     f"{path}.cache_gib",
-                    f"{size} is more than the {disks * _LOCAL_SSD_GIB} GiB of local SSDs of a "
-                    f"{machine!r}",
+                    f"{size} is more than the {room} GiB of local SSDs that pods may fill on a "
+                    f"{machine!r}, before the kubelet evicts them",
                 )
 
 
@@ -1133,6 +1139,7 @@ def doubts(cluster: GcpCluster, now: datetime) -> Iterator[Problem]:
             "leave it out",
         )
     yield from _reservations(cluster)
+    yield from _less_than_a_cache(cluster)
     for path, pool, machine in _pools(cluster):
         yield from _nobody_drives(path, pool)
         networks = cluster.platform.gpu_networks
@@ -1183,6 +1190,26 @@ def _reservations(cluster: GcpCluster) -> Iterator[Problem]:
                 f"block {row.block!r} of the reservation is a placement already, which a compact "
                 "policy may contradict; write 'none'",
             )
+
+
+def _less_than_a_cache(cluster: GcpCluster) -> Iterator[Problem]:
+    """Yield limits of pods' disk that the cache of a bucket exceeds, once it is full.
+
+    It is a volume of the pod that mounts the bucket (gcs-fuse-csi-driver, pkg/webhook/
+    sidecar_spec.go: gke-gcsfuse-cache), and one container's limit is all that its pod may have
+    (kubernetes v1.35.8, pkg/kubelet/eviction/eviction_manager.go:
+    podEphemeralStorageLimitEviction).
+    """
+    caches = {name: row.cache_gib for name, row in cluster.buckets.items() if row.cache_gib}
+    for path, runtime in each(cluster.runtimes, "runtimes"):
+        for name, gib in caches.items():
+            if runtime.disk and quantity.parse(runtime.disk) < gib << 30:
+                yield (
+                    f"{path}.disk",
+                    f"{runtime.disk!r} is less than the {gib} GiB of {name!r} that a pod which "
+                    "mounts it keeps on its node: they count toward it, and the kubelet ends the "
+                    "pod as they fill; raise it, or lower cache_gib",
+                )
 
 
 def _nobody_drives(path: str, pool: GcpPool) -> Iterator[Problem]:

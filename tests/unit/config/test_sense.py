@@ -1094,6 +1094,16 @@ def test_doubts_start_exactly_at_their_limits(tmp_path: Path, path: str) -> None
         assert doubt.split(":", 2)[2] == f" {path}: {words}"
 
 
+@pytest.mark.parametrize(("disk", "doubted"), [("1999Gi", True), ("2000Gi", False), (None, False)])
+def test_a_disk_below_the_cache_of_a_bucket_is_doubted(
+    tmp_path: Path, disk: str | None, doubted: bool
+) -> None:
+    cached = many(put("platform.storage[1].cache_gib", 2000), put("runtimes[0].disk", disk))
+    doubts = check(written(tmp_path, "gcp-a3-ultra", cached), now=NOW).doubts
+    words = " runtimes[0].disk: '1999Gi' is less than the 2000 GiB of 'datasets' "
+    assert [words in row for row in doubts] == ([True] if doubted else [])
+
+
 @pytest.mark.parametrize(
     ("nodes", "nfd", "doubted"),
     [(1000, "operator", True), (999, "operator", False), (1000, "existing", False)],
