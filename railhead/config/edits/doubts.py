@@ -158,7 +158,8 @@ def _lustre(before: ClusterContract, after: ClusterContract) -> Iterator[str]:
         yield (
             f"storage {has[0]}: the nodes there do not load Lustre's kernel module, and pods that "
             "mount it wait on them for ever: let GKE recreate the nodes once their jobs have ended "
-            f"(`gcloud container clusters upgrade NAME --node-pool POOL`): system, {pools}"
+            "(`gcloud container clusters upgrade NAME --location LOCATION --node-pool POOL`): "
+            f"system, {pools}"
         )
 
 
