@@ -16,6 +16,12 @@ from railhead.model.node_paths import KUBELET, USUAL, NodePaths
 
 # A tenth of the fleet at once: one by one took 45 minutes on 180 nodes (METR/hawk #1367).
 MAX_UNAVAILABLE = "10%"
+# What the device plugin has the nodes' toolkit run in each container with GPUs (v0.20.0, which has
+# pkg/nvcdi of nvidia-container-toolkit v1.20.0). A toolkit before 1.18 ends with "No help topic
+# for" one that it does not know, and the container with it (its cmd/nvidia-cdi-hook; k8s-device-
+# plugin #1245). The first keeps NVML from making files of devices, which open no GPU that is not
+# the container's (nvidia-container-toolkit #927); the second is for graphics.
+_LATER_HOOKS = ("disable-device-node-modification", "update-application-profile")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +110,7 @@ def values(args: GpuOperatorArgs) -> dict[str, Any]:
         if config.driver_version is not None:
             driver["version"] = config.driver_version
         if config.driver_environment:
-            driver["env"] = _environment(config)
+            driver["env"] = _variables(config.driver_environment)
     return {
         "nfd": {"enabled": args.runs_nfd},
         # It labels nodes for the rest: where it does not run, nothing of the operator does, and no
@@ -150,9 +156,11 @@ def _device_plugin(args: GpuOperatorArgs) -> dict[str, Any]:
     assets/state-device-plugin), and NCCL took NICs that were not the pod's (its release notes of
     26.3.3).
     """
-    env = [{"name": "MOFED_ENABLED", "value": "false"}] if args.rdma_devices_unlisted else []
+    given = {"MOFED_ENABLED": "false"} if args.rdma_devices_unlisted else {}
+    if args.config.toolkit == "host":
+        given["CDI_DISABLE_HOOKS"] = ",".join(_LATER_HOOKS)
     enabled = args.config.allocation == "device-plugin"
-    return {"enabled": enabled} | ({"env": env} if env else {})
+    return {"enabled": enabled} | ({"env": _variables(given)} if given else {})
 
 
 def _monitor(args: GpuOperatorArgs) -> dict[str, Any]:
@@ -167,9 +175,8 @@ def _monitor(args: GpuOperatorArgs) -> dict[str, Any]:
     )
 
 
-def _environment(config: GpuOperatorConfig) -> list[dict[str, str]]:
-    given = config.driver_environment.items()
-    return [{"name": name, "value": value} for name, value in given]
+def _variables(given: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"name": name, "value": value} for name, value in given.items()]
 
 
 def _gdrcopy(config: GpuOperatorConfig) -> dict[str, Any]:
@@ -179,14 +186,14 @@ def _gdrcopy(config: GpuOperatorConfig) -> dict[str, Any]:
     controllers/object_controls.go: transformGDRCopyContainer, which hands it the driver's package
     repositories and no variable; cmd/nvidia-validator: GDRCOPY_ENABLED).
     """
-    env = _environment(config) if config.gdrcopy else []
+    env = _variables(config.driver_environment) if config.gdrcopy else []
     return {"enabled": config.gdrcopy} | ({"env": env} if env else {})
 
 
 def _toolkit(args: GpuOperatorArgs) -> dict[str, Any]:
     if args.config.toolkit == "host":
         return {"enabled": False}
-    env = [{"name": name, "value": value} for name, value in args.paths.toolkit.items()]
+    env = _variables(args.paths.toolkit)
     return {"enabled": True} | ({"env": env} if env else {})
 
 

@@ -183,6 +183,14 @@ def test_no_rdma_device_comes_beside_the_fabrics() -> None:
         assert plugin.get("env") == given, (mode, more)
 
 
+def test_hosts_toolkit_runs_no_hook_that_it_may_not_know() -> None:
+    """Before 1.18 it ends the container at one (k8s-device-plugin #1245)."""
+    hooks = "disable-device-node-modification,update-application-profile"
+    plugin = _values(_gpu(driver="host", toolkit="host")[0])["devicePlugin"]
+    assert plugin["env"] == [{"name": "CDI_DISABLE_HOOKS", "value": hooks}]
+    assert "env" not in _values(_gpu()[0])["devicePlugin"], "the operator's has the plugin's hooks"
+
+
 def test_peermem_is_built_only_when_it_is_asked_for() -> None:
     stack, _ = _gpu()
     assert _values(stack)["driver"]["rdma"]["enabled"] is False
