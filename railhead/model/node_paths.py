@@ -39,7 +39,16 @@ class NodePaths:
 USUAL = NodePaths()
 DISTRIBUTIONS: Mapping[str, NodePaths] = MappingProxyType(
     {
-        "kubeadm": USUAL,
+        "kubeadm": NodePaths(
+            # By default the toolkit asks containerd for its configuration, which answers in its
+            # newest version, and writes one of that beside the node's file: containerd 2.3.0 to
+            # 2.3.4 ends at one above the file's, the node with it (containerd v2.3.4, cmd/
+            # containerd/server/config: LoadConfig), and 2.0 to 2.2 lose what the file says
+            # (containerd #12891).
+            toolkit=MappingProxyType({"RUNTIME_CONFIG_SOURCE": "file"}),
+            source="NVIDIA/gpu-operator #2646, NVIDIA/aicr #1688; NVIDIA/cloud-native-docs 52dcb7b,"
+            " gpu-operator/google-gke.rst",
+        ),
         "rke2": NodePaths(
             toolkit=MappingProxyType({"CONTAINERD_SOCKET": _K3S_SOCKET}),
             source="rancher/rke2-docs 0267b20, docs/advanced.md: Deploy NVIDIA operator",

@@ -237,6 +237,7 @@ def runtime(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
     """Look for a runtime that gives pods their GPUs, of one kind where an operator sets it up."""
     own = cluster.gpu_operator
     host = own is not None and own.toolkit == "host"
+    toolkit = own is not None and not host and platform_of(cluster).node_paths(cluster).toolkit
     for version, having in sorted(_grouped(_members(client, cluster), _runtime).items()):
         if not version.startswith(_RUNTIMES):
             yield failed(f"{_named(having)}: the runtime is {version}, not containerd or CRI-O")
@@ -252,6 +253,12 @@ def runtime(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
                 "plugin writes of GPUs where nvidia_drm is loaded: pods that ask for one would not "
                 "start there",
                 "move the nodes to containerd 1.7.16 or newer, or see that none loads nvidia_drm",
+            )
+        elif toolkit and version.startswith("cri-o://"):
+            yield failed(
+                f"{_named(having)}: the GPU operator's toolkit is set up for containerd, and "
+                f"{version} would not start again",
+                "install the toolkit in the nodes' images (`gpu_operator.toolkit: host`)",
             )
         elif host and version.startswith("containerd://1."):
             yield unknown(

@@ -32,6 +32,7 @@ from railhead.fabric.railed import RailedFabric
 from railhead.fabric.sriov import SriovFabric
 from railhead.machines import MACHINES
 from railhead.model.gpu import GpuOperatorConfig
+from railhead.platform.registry import platform_of
 from railhead.resolve import pod_guards
 from railhead.resolve.cluster import resolve
 from railhead.resolve.namespaces import nccl_profile
@@ -323,10 +324,22 @@ class TestDistributions:
 
     def test_the_usual_directories_are_the_charts_own(self) -> None:
         gpus, nics = self.values("kubeadm")
-        assert gpus["toolkit"] == {"enabled": True}
         assert "hostPaths" not in gpus
         assert not {"cniBinDirectory", "cniNetworkDirectory"} & nics["operator"].keys()
         assert "cniBinPath" not in nics["sriov-network-operator"]["operator"]
+
+    def test_toolkit_writes_in_the_version_of_the_nodes_file(self) -> None:
+        """Containerd 2.3 ends at a file that is newer than its own, and the node is NotReady."""
+        gpus, _ = self.values("kubeadm")
+        env = [{"name": "RUNTIME_CONFIG_SOURCE", "value": "file"}]
+        assert gpus["toolkit"] == {"enabled": True, "env": env}
+
+    def test_toolkit_asks_cri_o_on_oke(self) -> None:
+        """CRI-O's packages keep runtimes and monitor off the PATH, and no file is always there."""
+        of = parse(raw("sriov-roce-roce-existing"), where="a case")
+        pools = tuple(p.model_copy(update={"instance_type": "BM.GPU.H100.8"}) for p in of.pools)
+        oke = of.model_copy(update={"pools": pools})
+        assert not platform_of(oke).node_paths(oke).toolkit
 
     def test_operators_hold_all_nodes_in_memory(self) -> None:
         """141 nodes took one to 156 MiB, and 128 are the network operator's chart's own limit."""

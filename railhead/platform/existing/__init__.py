@@ -9,7 +9,8 @@ from pathlib import Path
 
 from railhead.base.errors import PrerequisiteError
 from railhead.base.sections import Problem, known, taken
-from railhead.model.node_paths import DISTRIBUTIONS, KUBELET, NodePaths
+from railhead.machines import MACHINES
+from railhead.model.node_paths import DISTRIBUTIONS, KUBELET, USUAL, NodePaths
 from railhead.platform.base import Access, CreatedByPlatform, MadeWith, Platform
 from railhead.platform.existing.model import ExistingCluster
 
@@ -26,6 +27,11 @@ def nfs_directory(cluster: ExistingCluster) -> str:
         return platform.nfs.directory
     first, _, _ = (platform.uid or "").partition("-")
     return f"{platform.identity or cluster.name}-{first}" if first else ""
+
+
+def _runs_cri_o(cluster: ExistingCluster) -> bool:
+    """Return whether nodes are OKE's: CRI-O alone says where its runtimes are."""
+    return any(MACHINES[pool.instance_type].provider == "oci" for pool in cluster.pools)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +73,8 @@ class Existing(Platform[ExistingCluster]):
         """Return those of the distribution, with kubelet's as the stack says."""
         platform = cluster.platform
         paths = DISTRIBUTIONS[platform.distribution]
+        if platform.distribution == "kubeadm" and _runs_cri_o(cluster):
+            paths = USUAL
         moved = platform.kubelet_directory
         if moved in (None, paths.kubelet):
             return paths

@@ -258,6 +258,7 @@ def test_another_runtime_fails(reader: Kubernetes, kube: KubeClient, raw: Raw) -
         assert {f.passed for f in findings} == {True, passed}
     brought = raw | {"gpu_operator": {"driver": "operator"}}
     fails(reader, "runtime", brought, "containerd: dgx-0; cri-o: dgx-1")
+    fails(reader, "runtime", brought, "dgx-1: the GPU operator's toolkit is set up for containerd")
     # Its driver loads no nvidia_drm, so that nothing is written in CDI 0.7.
     for runtime, passed in (("containerd://1.7.12", True), ("containerd://1.6.39", False)):
         patch(kube, "/api/v1/nodes/dgx-1/status", {"status": {"nodeInfo": info(runtime)}})
