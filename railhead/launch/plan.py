@@ -10,6 +10,7 @@ from typing import Any
 from railhead.base.errors import InputError, PrerequisiteError
 from railhead.base.names import FABRIC_LABEL, LAUNCHER_LABEL, LOGS, NVLINK_CLAIM
 from railhead.base.quantity import parse
+from railhead.base.tags import moves
 from railhead.contract import ClusterContract, NodePool, Runtime, Share
 from railhead.framework.base import NODES, Framework, Gang, program_of
 from railhead.launch.choose import framework_of
@@ -312,6 +313,12 @@ def _notes(job: JobFile, choice: Choice, contract: ClusterContract) -> Iterator[
         yield (
             "logs last as long as the pods: the stack is of an earlier Railhead, whose pods have "
             "no program that keeps them; `pulumi up` brings it"
+        )
+    if job.image is not None and moves(job.image):
+        # A runtime's pods have imagePullPolicy IfNotPresent (railhead.resolve.runtimes).
+        yield (
+            f"image: {job.image} is not the same on all nodes once its tag has moved: one that has "
+            "it does not pull it again; name a version or a digest"
         )
     if job.nodes > 1 and gpus < whole:
         yield (

@@ -91,6 +91,18 @@ def test_resources_are_complete_since_trainer_replaces_them() -> None:
 
 
 @pytest.mark.parametrize(
+    ("image", "noted"),
+    [("team/train:main", True), ("team/train", True), ("team/train:v7", False)],
+)
+def test_image_whose_tag_moves_is_noted(image: str, noted: bool) -> None:
+    """A node that has it keeps it, so that ranks of one gang may run different code."""
+    notes = plan(sets=(f"image={image}",)).notes
+    assert [note.partition(" is not the same")[0] for note in notes] == (
+        [f"image: {image}"] if noted else []
+    )
+
+
+@pytest.mark.parametrize(
     ("gpus", "stand_in", "limit"),
     [(8, False, "64Gi"), (2, False, "16384Mi"), (1, False, "12Gi"), (1, True, "64Gi")],
 )
