@@ -62,7 +62,7 @@ class Phase(StrEnum):
 
     @property
     def finished(self) -> bool:
-        """True once nothing will change by itself."""
+        """True once it has completed or failed."""
         return self in (Phase.COMPLETED, Phase.FAILED)
 
 
@@ -175,6 +175,17 @@ class JobState:
     queued: int | None = None
     evictions: int = 0
     roles: tuple[Role, ...] = ()
+
+    @property
+    def over(self) -> bool:
+        """True once it has ended, or no queue starts it again and none of its pods runs.
+
+        So Kueue ends a job by its limit of time, or after too many tries: it sets the Workload
+        inactive and suspends the job, which neither completes nor fails (v0.16.2, pkg/controller/
+        core/workload_controller.go, reconcileMaxExecutionTime; jobframework/reconciler.go).
+        """
+        runs = any(node.started and not node.ended for node in self.nodes)
+        return self.phase.finished or (self.phase is Phase.SUSPENDED and not runs)
 
     @property
     def parts(self) -> tuple[Role, ...]:
@@ -661,9 +672,10 @@ def _again(name: str, restarts: int, held: int, before: int) -> str:
 
 
 def _end(workload: Object | None, now: datetime) -> datetime:
-    """Return when a Workload finished; else now."""
-    finished = condition(workload, "Finished") if holds(workload, "Finished") else {}
-    return _time(finished["lastTransitionTime"]) if finished else now
+    """Return when a Workload finished, or was evicted for good; else now."""
+    kind = "Evicted" if deactivated(workload) else "Finished"
+    ended = condition(workload, kind) if holds(workload, kind) else {}
+    return _time(ended["lastTransitionTime"]) if ended else now
 
 
 def _held_seconds(workload: Object | None, now: datetime) -> int:

@@ -60,8 +60,8 @@ def wait(
 
     Example: [bold]railhead wait torch-ddp --timeout 3600[/bold]
 
-    Exits 0 when all completed, 1 when one failed or was deleted, 5 when there is no such job, 7
-    after --timeout.
+    Exits 0 when all completed, 1 when one failed, was suspended (its limit of time is over) or was
+    deleted, 5 when there is no such job, 7 after --timeout.
     """
     from railhead.kube import jobs
     from railhead.launch import cli
@@ -324,7 +324,7 @@ def top(
                     dump(row)
                 else:
                     board.show_jobs([row])
-                if state.phase.finished:
+                if state.over:
                     return
             if not watch:
                 return

@@ -430,7 +430,7 @@ def _each_end(
                 gangs[uid].look(now.nodes)
             # They are kept; none is shown.
             deque(gangs[uid].lines(), maxlen=0)
-            if now is not None and not now.phase.finished:
+            if now is not None and not now.over:
                 continue
             gang, last = gangs.pop(uid), states.get(uid)
             deque(gang.drain(), maxlen=0)
@@ -442,11 +442,16 @@ def _each_end(
             elif now.phase is Phase.COMPLETED:
                 yield job, last, ""
             else:
-                yield job, last, f"{name} failed: {now.detail}"
+                yield job, last, f"{name} {_how(now)}: {now.detail}"
     finally:
         progress.close()
         for gang in gangs.values():
             gang.close()
+
+
+def _how(state: JobState) -> str:
+    """Return how a job ended that did not complete."""
+    return "failed" if state.phase.finished else "was suspended"
 
 
 def _as_another_kind(cluster: Cluster, plan: Plan, api: str) -> list[dict[str, Any]]:
@@ -581,7 +586,7 @@ def _verdict(cluster: Cluster, name: str, last: JobState | None, *, shown: bool)
     if last is not None and last.phase is Phase.COMPLETED:
         say(f"{name} completed in {since(last.age())}")
         return
-    if last is None or not last.phase.finished:
+    if last is None or not last.over:
         raise RailheadError(
             f"{name}: the job was deleted before it ended",
             remedy="launch it again if that was not you",
@@ -595,7 +600,8 @@ def _verdict(cluster: Cluster, name: str, last: JobState | None, *, shown: bool)
     for text in insight.failure(cluster, last):
         say(text)
     raise RailheadError(
-        f"{name} failed: {last.detail}", remedy=f"`railhead logs {name}` shows what it printed"
+        f"{name} {_how(last)}: {last.detail}",
+        remedy=f"`railhead logs {name}` shows what it printed",
     )
 
 
@@ -652,7 +658,7 @@ def status(
                 limit = round(silent * 60)
                 seen = insight.read(cluster, job, state, silent=limit, before=seen)
             _show(states, seen, as_json=as_json)
-            ended = all(state.phase.finished for state in states)
+            ended = all(state.over for state in states)
             if not watch or (name is not None and ended):
                 return
             time.sleep(2.0)
@@ -860,7 +866,7 @@ def _follow(
     finally:
         progress.close()
         _unread(gang)
-    if last is None or not last.phase.finished:
+    if last is None or not last.over:
         say(f"{now.name} was deleted")
 
 

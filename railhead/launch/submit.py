@@ -222,7 +222,7 @@ def _placed(
 def watch(
     cluster: kube.Cluster, job: kube.Object, *, timeout_seconds: float | None = None
 ) -> Iterator[JobState]:
-    """Yield the job's state, once a second, until it is finished or gone.
+    """Yield the job's state, once a second, until it is over or gone.
 
     Raises:
         TimedOutError: it was not finished in time; the job goes on.
@@ -235,7 +235,7 @@ def watch(
 def watch_all(
     cluster: kube.Cluster, several: Sequence[kube.Object], *, timeout_seconds: float | None = None
 ) -> Iterator[tuple[kube.Object, JobState | None]]:
-    """Yield each job with its state, once a second, until it is finished; with None if it is gone.
+    """Yield each job with its state, once a second, until it is over; with None if it is gone.
 
     Raises:
         TimedOutError: not all were finished in time; they go on.
@@ -254,7 +254,7 @@ def watch_all(
                     raise
                 continue
             last_answer[uid] = time.monotonic()
-            if now is None or now.phase.finished:
+            if now is None or now.over:
                 del left[uid]
             yield job, now
         if left and timeout_seconds is not None and time.monotonic() - begin > timeout_seconds:

@@ -51,6 +51,28 @@ def test_wait_ends_as_the_job_ends(
     assert ("demo failed" in err) is failed
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("wait", "demo", "--timeout", "60"),
+        ("logs", "demo", "--follow"),
+        ("status", "demo", "--watch"),
+    ],
+)
+def test_job_whose_time_is_over_is_waited_for_no_longer(
+    api: Api, run: Any, running: Any, clock: Clock, command: tuple[str, ...]
+) -> None:
+    clock.then[0.2] = lambda: world.run_out(api, running)
+    clock.then[3.0] = lambda: world.remove_pods(api, running)
+    code, _, err = run(*command)
+    assert clock.now >= 3, "its pods have the time to save that their runtime gives them"
+    assert code == (ExitCode.FAILED if command[0] == "wait" else ExitCode.OK)
+    assert ("demo was suspended: Kueue has deactivated it: The wor" in err) is (
+        command[0] == "wait"
+    )
+    assert "was deleted" not in err
+
+
 def test_wait_gives_up_in_time_for_all_of_them_together(
     api: Api, run: Any, running: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,8 +57,12 @@ def test_launched_when_another_has_completed(
 
 
 @pytest.mark.parametrize(
-    ("end", "gone", "launched"),
-    [("", False, False), (":any", False, True), ("", True, False), (":any", True, True)],
+    ("end", "how", "launched"),
+    [
+        (end, how, bool(end))
+        for end in ("", ":any")
+        for how in ("failed", "was deleted", "was suspended: Kueue has deactivated it")
+    ],
 )
 def test_end_of_a_job_that_was_needed(
     api: Api,
@@ -67,22 +71,25 @@ def test_end_of_a_job_that_was_needed(
     before: Any,
     clock: Clock,
     end: str,
-    gone: bool,
+    how: str,
     launched: bool,
 ) -> None:
     def over() -> None:
-        if gone:
+        if "deleted" in how:
             api.remove(f"{world.JOBS}/pretrain")
             api.open_logs.clear()
+        elif "suspended" in how:
+            world.run_out(api, before)
+            world.remove_pods(api, before)
         else:
             world.end(api, before, failed=True)
 
     clock.then[0.2] = over
-    code, _, err = run("launch", job_file, "--after", f"pretrain{end}")
+    code, _, err = run("launch", job_file, "--after", f"pretrain{end}", "--timeout", "60")
     assert (code == 0, NEW in api.objects) == (launched, launched)
     if not launched:
         assert code == ExitCode.REFUSED
-        assert f"--after: pretrain {'was deleted' if gone else 'failed'}" in err
+        assert f"--after: pretrain {how}" in err
         assert "nothing was launched" in err
 
 

@@ -354,6 +354,21 @@ def test_wait_fails_with_reason_and_last_lines(api: Api, run: Any, job_file: Pat
     assert "20" in [params.get("tailLines") for _, path, params in api.asked if "/log" in path]
 
 
+def test_launch_ends_once_the_time_of_the_job_is_over(
+    api: Api, run: Any, job_file: Path, clock: Clock
+) -> None:
+    def over() -> None:
+        owner = api.objects[f"{world.JOBS}/demo"]
+        world.admit(api, owner)
+        world.run_out(api, owner)
+        world.remove_pods(api, owner)
+
+    clock.then[0.2] = over
+    code, out, err = run("launch", job_file, "--wait", "--timeout", "60", "--json")
+    assert (code, json.loads(out)["phase"]) == (ExitCode.FAILED, "suspended")
+    assert "demo was suspended: Kueue has deactivated it" in err
+
+
 def test_timeout_leaves_the_job(api: Api, run: Any, job_file: Path, clock: Clock) -> None:
     code, _, err = run("launch", job_file, "--wait", "--timeout", "1")
     assert code == ExitCode.TIMED_OUT

@@ -56,7 +56,8 @@ def test_no_number_is_cut_by_a_narrow_terminal(
 
 
 def state(phase: Phase, detail: str = "", name: str = "demo") -> Any:
-    return SimpleNamespace(phase=phase, detail=detail, name=name, uid=name)
+    over = phase.finished
+    return SimpleNamespace(phase=phase, detail=detail, name=name, uid=name, over=over)
 
 
 def test_phase_is_printed_once_and_repeated_after_a_while(clock: Clock, capsys: Captured) -> None:

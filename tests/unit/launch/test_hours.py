@@ -171,6 +171,15 @@ def test_eviction_costs_its_work_and_not_its_wait(api: Api, run: Any) -> None:
     assert (row["lost_gpu_hours"], row["lost_at_most"]) == (round(4 / 60 * 16, 2), False)
 
 
+def test_job_whose_time_is_over_waits_no_longer(api: Api, run: Any) -> None:
+    owner = job(api, "demo", ended="")
+    made = world.run_out(api, owner)
+    made["status"]["accumulatedPastExecutionTimeSeconds"] = 3600
+    made["status"]["conditions"][0]["lastTransitionTime"] = f"{DAY}02:30:00Z"
+    [row] = json.loads(run("list", "--hours", "job", "--json")[1])
+    assert (row["phase"], row["queued_seconds"], row["gpu_hours"]) == ("suspended", 1800, 16.0)
+
+
 @pytest.mark.parametrize(
     ("restarts", "minutes", "lives", "says"),
     [

@@ -124,3 +124,31 @@ def end(api: Api, owner: Any, *, failed: bool = False) -> None:
         kind = "Failed" if failed else "Complete"
         message = "jobset failed due to one or more job failures" if failed else "all done"
         owner["status"] = {"conditions": [{"type": kind, "status": "True", "message": message}]}
+
+
+def run_out(api: Api, owner: Any) -> Any:
+    """End a job by its limit of time, as Kueue does, and return its Workload."""
+    name = owner["metadata"]["name"]
+    with api.lock:
+        made = api.objects[f"{WORKLOADS}/trainjob-{name}"]
+        made["spec"]["active"] = False
+        message = "The workload is deactivated due to exceeding the maximum execution time"
+        made["status"]["conditions"] = [
+            {
+                "type": "Evicted",
+                "status": "True",
+                "reason": "Deactivated",
+                "message": message,
+                "lastTransitionTime": "2026-01-02T03:04:05Z",
+            }
+        ]
+        owner["spec"]["suspend"] = True
+        for index in range(owner["spec"]["trainer"]["numNodes"]):
+            api.open_logs.discard(f"{name}-node-0-{index}-abcde")
+        return made
+
+
+def remove_pods(api: Api, owner: Any) -> None:
+    """Take the pods away, as kubelets do once the containers have ended."""
+    for index in range(owner["spec"]["trainer"]["numNodes"]):
+        api.remove(f"{PODS}/{owner['metadata']['name']}-node-0-{index}-abcde")
