@@ -237,7 +237,9 @@ def runtime(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
     """Look for a runtime that gives pods their GPUs, of one kind where an operator sets it up."""
     own = cluster.gpu_operator
     host = own is not None and own.toolkit == "host"
-    toolkit = own is not None and not host and platform_of(cluster).node_paths(cluster).toolkit
+    brought = own is not None and not host
+    toolkit = platform_of(cluster).node_paths(cluster).toolkit if brought else {}
+    reads_file = toolkit.get("RUNTIME_CONFIG_SOURCE") == "file"
     for version, having in sorted(_grouped(_members(client, cluster), _runtime).items()):
         if not version.startswith(_RUNTIMES):
             yield failed(f"{_named(having)}: the runtime is {version}, not containerd or CRI-O")
@@ -259,6 +261,17 @@ def runtime(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
                 f"{_named(having)}: the GPU operator's toolkit is set up for containerd, and "
                 f"{version} would not start again",
                 "install the toolkit in the nodes' images (`gpu_operator.toolkit: host`)",
+            )
+        # Where a file names runtimes its decoder forgets the default, runc (containerd v1.7.30,
+        # vendor/github.com/pelletier/go-toml, valueFromTree); the toolkit's names config.toml's
+        # and its own.
+        elif reads_file and version.startswith("containerd://1."):
+            yield unknown(
+                f"{_named(having)}: under the GPU operator's toolkit {version} keeps the runtime "
+                "runc only where its config.toml names it, which its API does not tell: else the "
+                "node is not ready",
+                'in config.toml `[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]`, '
+                'with `runtime_type = "io.containerd.runc.v2"`',
             )
         elif host and version.startswith("containerd://1."):
             yield unknown(
