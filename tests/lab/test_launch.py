@@ -317,6 +317,17 @@ def test_a_failed_job_exits_1_with_its_reason_and_last_lines(jobs: Jobs) -> None
     assert jobs.status(name)["phase"] == "failed"
 
 
+def test_job_past_its_limit_of_time_is_waited_for_no_longer(jobs: Jobs) -> None:
+    """Kueue suspends it; it neither completes nor fails."""
+    name = unique("late")
+    script = "import time; print('still at it', flush=True); time.sleep(600)"
+    path = jobs.job_file(name, command=["python3", "-c", script], timeout="30s")
+    done = jobs.run("launch", path, "--wait")
+    assert done.returncode == ExitCode.FAILED, done.stderr
+    assert f"{name} was suspended: Kueue has deactivated it" in done.stderr
+    assert jobs.status(name)["phase"] == "suspended"
+
+
 def test_arguments_reach_the_process_unchanged(jobs: Jobs) -> None:
     """Arguments pass through no shell, no expansion by the kubelet and no YAML guesswork."""
     name = unique("words")
