@@ -16,12 +16,12 @@ from typing import Any
 
 import yaml
 
+from railhead.base.data import LOADER, events
+
 _TAG = "tag:yaml.org,2002:"
 _MERGE = f"{_TAG}merge"
 _PLAIN = ("bool", "float", "int", "map", "merge", "null", "seq", "str", "timestamp")
-# LibYAML is ten times as fast; a wheel may lack it.
-_FAST = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-# Its events have no limit, but its nodes end the process where a text is much deeper than this.
+# LibYAML's nodes, unlike its events, end the process where a text is much deeper than this.
 _DEEPEST = 1000
 # An octal number, which nobody means, or a number to Pulumi's reader alone.
 _NUMBER = re.compile(r"[-+]?(0o?[0-9_]+|[0-9][0-9_]*[eE][-+]?[0-9]+)")
@@ -79,21 +79,10 @@ def compose(text: str) -> yaml.Node | None:
     # A level takes a bracket, or two of them a column.
     depth = text.count("[") + text.count("{") + 2 * max(map(len, text.splitlines()), default=0)
     with contextlib.suppress(yaml.YAMLError):
-        if depth > _DEEPEST:
-            _check_depth(text)
-        return yaml.compose(text, Loader=_FAST)
-    return yaml.compose(text, Loader=yaml.SafeLoader)
-
-
-def _check_depth(text: str) -> None:
-    depth = 0
-    for event in yaml.parse(text, Loader=_FAST):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > _DEEPEST:
+        if depth > _DEEPEST and any(deep > _DEEPEST for _, deep in events(text)):
             raise RecursionError(f"nested more than {_DEEPEST} levels deep")
+        return yaml.compose(text, Loader=LOADER)
+    return yaml.compose(text, Loader=yaml.SafeLoader)
 
 
 def _index(root: yaml.Node | None, prefix: str) -> Lines:

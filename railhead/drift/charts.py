@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from railhead.base.data import LOADER
 from railhead.base.differences import (
     differences,
     is_secret,
@@ -306,9 +307,8 @@ def _read(record: Mapping[str, Any]) -> tuple[dict[str, Any], list[Object]] | No
 
 
 def _objects(text: str) -> list[Object]:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return [
         item
-        for item in yaml.load_all(text, Loader=loader)
+        for item in yaml.load_all(text, Loader=LOADER)
         if isinstance(item, dict) and item.get("kind")
     ]

@@ -13,11 +13,10 @@ from typing import Any
 
 import yaml
 
+from railhead.base.data import LOADER, events
 from railhead.base.errors import InputError
 
 MAX_DEPTH = 20
-# LibYAML is ten times as fast, and PyYAML's words of a mistake are the better; a wheel may lack it.
-_LOADERS = (getattr(yaml, "CSafeLoader", yaml.SafeLoader), yaml.SafeLoader)
 # Fields of named values, and fields that one value cannot say.
 INNER = ("env", "secrets", "mounts", "checkpoint", "sizing")
 WHOLE = ("command", "files", "datasets", "avoid", "roles", "matrix")
@@ -86,19 +85,18 @@ class Reader:
 
 
 def _root(text: str, where: str) -> yaml.Node | None:
-    fast, exact = _LOADERS
     try:
-        _check_events(text, where, fast)
-        return yaml.compose(text, Loader=fast)
+        _check_events(text, where, LOADER)
+        return yaml.compose(text, Loader=LOADER)
     except (yaml.YAMLError, ValueError, OverflowError):
-        _check_events(text, where, exact)
-        return yaml.compose(text, Loader=exact)
+        # Once more, for PyYAML's words of the mistake.
+        _check_events(text, where, yaml.SafeLoader)
+        return yaml.compose(text, Loader=yaml.SafeLoader)
 
 
 def _check_events(text: str, where: str, loader: Any) -> None:
     """Refuse what lets a small file grow without bound or asks for objects."""
-    depth = 0
-    for event in yaml.parse(text, Loader=loader):
+    for event, depth in events(text, loader):
         mark = event.start_mark
         line = f"{where}:{mark.line + 1}" if mark else where
         if getattr(event, "anchor", None):
@@ -111,10 +109,6 @@ def _check_events(text: str, where: str, loader: Any) -> None:
                 f"{line}: tags such as !!x are not used in a job file",
                 remedy="write the plain value",
             )
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
         if depth > MAX_DEPTH:
             raise InputError(
                 f"{line}: nested more than {MAX_DEPTH} levels deep",

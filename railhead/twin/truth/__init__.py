@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
+from railhead.base.data import load
 from railhead.base.errors import InputError
 
 FOLDER = Path(__file__).resolve().parent
@@ -168,7 +168,7 @@ def truth() -> Truth:
 
 
 def _read(path: Path) -> Truth:
-    return Truth.model_validate(yaml.load(path.read_text(encoding="utf-8"), yaml.CSafeLoader))
+    return Truth.model_validate(load(path))
 
 
 @dataclass(frozen=True, kw_only=True)

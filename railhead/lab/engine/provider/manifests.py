@@ -14,9 +14,10 @@ def decode(text: str) -> list[dict[str, Any]]:
     """
     import yaml
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    from railhead.base.data import LOADER
+
     try:
-        documents = list(yaml.load_all(text, Loader=loader))
+        documents = list(yaml.load_all(text, Loader=LOADER))
     except yaml.YAMLError as error:
         raise ValueError(f"the manifest is not valid YAML: {error}") from error
     results: list[dict[str, Any]] = []
