@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from railhead.review.model import Level, Loss
-from railhead.review.reading import uncommented
+from railhead.review.reading import strip_comment
 
 # What is between words: in a list of YAML too.
 _GAP = r"[\"'\s,]+"
@@ -162,7 +162,7 @@ def commands(lines: Sequence[str]) -> Iterator[tuple[int, str, Command]]:
     """
     shown = ""
     for index, joined in _joined(lines):
-        line = uncommented(joined)
+        line = strip_comment(joined)
         if shown or _NAME.match(line):
             shown = "" if line == shown else shown
             continue

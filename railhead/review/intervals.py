@@ -10,23 +10,23 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from railhead.review.jobs import FUNCTIONS, NEXT, NO_JOBS, kept, savers, training
-from railhead.review.judged import Judged, placed, quoted
+from railhead.review.jobs import FUNCTIONS, NEXT, NO_JOBS, file_call, savers, training
+from railhead.review.judged import Judged, locate, quoted
 from railhead.review.model import Finding, Loss
 from railhead.review.reading import (
     Names,
     beginning,
     called,
-    given,
     name_of,
     nodes,
     options,
-    resolved,
+    single_values,
     snake,
+    value_of,
     written,
 )
 from railhead.review.sources import Sources
-from railhead.review.values import Amount, amount, named, of_program
+from railhead.review.values import Amount, amount, named_values, of_program
 
 _SAVE = r"(?:auto)?sav(?:e|es|ing)|checkpoint(?:s|ing|er)?|ckpts?|snapshots?"
 _EVERY = (
@@ -81,7 +81,7 @@ def _few(value: Any, names: Names) -> Amount | None:
 def _is(value: Any, names: Names) -> Amount | None:
     """Return a switch as 1 or 0; None of code that says neither."""
     if isinstance(value, ast.expr):
-        value = resolved(value, names)
+        value = value_of(value, names)
         if not isinstance(value, ast.Constant | ast.Attribute):
             return None
         value = value.value if isinstance(value, ast.Constant) else value.attr
@@ -123,8 +123,9 @@ class _Kind:
     default: float | None = None
 
 
+_INTERVALS = _Kind(_is_interval, _often, _RARER)
 _KINDS = (
-    _Kind(_is_interval, _often, _RARER),
+    _INTERVALS,
     _Kind(_WAIT.search, _often, _LATER, "jobs"),
     _Kind(
         _SWITCH.search,
@@ -164,8 +165,8 @@ def intervals(source: Sources) -> Iterator[Finding]:
         if name.startswith(NO_JOBS) or PurePath(name).name.startswith("Pulumi."):
             continue
         texts = source.texts(name)
-        pairs = [list(named(name, text or "")) for text in texts]
-        known = [given(text) if name.endswith(".py") else {} for text in texts]
+        pairs = [list(named_values(name, text or "")) for text in texts]
+        known = [single_values(text) if name.endswith(".py") else {} for text in texts]
         for kind in _KINDS:
             if kind.reads is _goes and name.endswith(".py") and _carries(texts[1] or ""):
                 continue
@@ -215,7 +216,7 @@ def _shown(period: Amount) -> str:
 
 def _finding(source: Sources, subject: str, loss: Loss, what: str) -> Finding:
     result = Judged("ask", loss, what, NEXT, "save-interval")
-    return placed(source, subject.partition(": ")[0], subject, result)
+    return locate(source, subject.partition(": ")[0], subject, result)
 
 
 # What starts the processes of a job as one group.
@@ -239,7 +240,7 @@ def _patience(source: Sources) -> Iterator[Finding]:
 
 def _limits(name: str, text: str) -> Iterator[tuple[float, str]]:
     """Yield (seconds, subject) of each call that starts groups; 0 where it says no limit."""
-    names = given(text)
+    names = single_values(text)
     for node in nodes(text):
         if isinstance(node, ast.Call) and _GROUPS.search(call := called(node)):
             values = [
@@ -255,7 +256,7 @@ _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 def _loops(source: Sources) -> Iterator[Finding]:
     """Yield each save of a program that trains which more steps of its loop pass by."""
     was, now = map(_guarded, training(source))
-    yield from _worse(source, was, now, _KINDS[0])
+    yield from _worse(source, was, now, _INTERVALS)
 
 
 def _guarded(texts: Mapping[str, str]) -> dict[str, list[Amount]]:
@@ -336,7 +337,7 @@ def _saves(text: str, saving: Collection[str]) -> list[tuple[str, _Where]]:
     todo += [(module, frozenset(), 0)] if module else []
     while todo:
         node, tests, depth = todo.pop()
-        if isinstance(node, ast.Call) and (name := kept(node)) in saving:
+        if isinstance(node, ast.Call) and (name := file_call(node)) in saving:
             results.append((name, (_without_first(tests), depth)))
         if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
             tests, depth = frozenset(), 0
@@ -414,7 +415,7 @@ def _of_scope(scope: Sequence[ast.stmt], saving: Collection[str]) -> set[str]:
         node = todo.pop()
         if isinstance(node, ast.If) and any(_periods(node.test)):
             continue
-        if isinstance(node, ast.Call) and (name := kept(node)) in saving:
+        if isinstance(node, ast.Call) and (name := file_call(node)) in saving:
             results.add(name)
         todo += ast.iter_child_nodes(node)
     return results

@@ -13,7 +13,7 @@ from typing import Any
 
 from railhead.base.tags import moves
 from railhead.catalog.switches import SWITCHES
-from railhead.review.judged import Judged, few, placed
+from railhead.review.judged import Judged, few, locate
 from railhead.review.model import Finding, Level, Loss
 from railhead.review.reading import (
     assigned,
@@ -34,9 +34,9 @@ _TRAINS = frozenset(
     """accelerate deepspeed horovod jax lightning megatron mpi4py paddle pytorch_lightning ray
     tensorflow torch transformers""".split()
 )
-#: Who notices what a job or a program has lost.
 #: Folders of which no job runs anything.
 NO_JOBS = ("tests/", "docs/", "railhead/")
+#: Who notices what a job or a program has lost.
 NEXT = "who runs this job next"
 #: Nodes of a function.
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -139,7 +139,7 @@ def jobs(source: Sources) -> Iterator[Finding]:
             for path, before, after in parts(key, old.get(key), new.get(key)):
                 for row in _losses(path, before, after):
                     result = Judged(*row, who=NEXT, rule="job-file")
-                    yield placed(source, name, f"{name}: {path}", result)
+                    yield locate(source, name, f"{name}: {path}", result)
 
 
 def is_job(content: Mapping[Any, Any]) -> bool:
@@ -160,7 +160,7 @@ def _too_many(source: Sources, name: str, nodes_: Any) -> Iterator[Finding]:
     if most and isinstance(nodes_, int) and nodes_ > most:
         text = f"asks for {nodes_} nodes, and no pool of a stack here has more than {most}: it "
         result = Judged("ask", "quota", f"{text}waits for ever", NEXT, "job-file")
-        yield placed(source, name, f"{name}: nodes", result)
+        yield locate(source, name, f"{name}: nodes", result)
 
 
 @lru_cache(maxsize=64)
@@ -215,10 +215,10 @@ def programs(source: Sources) -> Iterator[Finding]:
             if less_often := [n for n in names if gone[n] and after[n] < before[n]]:
                 called_ = "" if less_often[0] in _RESUMES else "()"
                 subject = f"{name}: {few(less_often, 3)}{called_}"
-                yield placed(source, name, subject, _kept_less(what), *less_often)
+                yield locate(source, name, subject, _of_program(what), *less_often)
 
 
-def _kept_less(what: str) -> Judged:
+def _of_program(what: str) -> Judged:
     return Judged("ask", "data", what, NEXT, "job-program")
 
 
@@ -234,7 +234,7 @@ def contents(source: Sources) -> Iterator[Finding]:
         if after and len(lost_) > len(after.keys() - known):
             keys = few(sorted(lost_), 4)
             what = f"saves without {keys}: a run that starts again begins without it"
-            yield placed(source, name, f"{name}: save()", _kept_less(what), *sorted(lost_))
+            yield locate(source, name, f"{name}: save()", _of_program(what), *sorted(lost_))
 
 
 def _saved(text: str | None) -> dict[str, str]:
@@ -245,7 +245,7 @@ def _saved(text: str | None) -> dict[str, str]:
         if isinstance(node, FUNCTIONS):
             returns = [part.value for part in _within(node) if isinstance(part, ast.Return)]
             known.setdefault(node.name, []).extend(filter(None, returns))
-    calls = [node for node in every if isinstance(node, ast.Call) and kept(node) in SAVES]
+    calls = [node for node in every if isinstance(node, ast.Call) and file_call(node) in SAVES]
     parts = [part for call in calls for part in (*call.args, *(k.value for k in call.keywords))]
     names = {name for part in parts if (name := _name(part)) in known}
     values = [value for part in parts for value in known.get(_name(part), [part])]
@@ -297,7 +297,7 @@ def marks(source: Sources) -> Iterator[Finding]:
             if after and not now.get((scope, mark), True):
                 what = "comes before the save that it marks: a run that is killed between the two "
                 what += "leaves a half checkpoint, which the next one takes for a whole one"
-                yield placed(source, name, f"{name}: {mark}()", _kept_less(what))
+                yield locate(source, name, f"{name}: {mark}()", _of_program(what))
 
 
 def _orders(text: str | None, saving: Collection[str]) -> dict[tuple[str, str], bool]:
@@ -306,7 +306,7 @@ def _orders(text: str | None, saving: Collection[str]) -> dict[tuple[str, str], 
     for scope in nodes(text):
         if isinstance(scope, (*FUNCTIONS, ast.Module)):
             calls = [node for node in _within(scope) if isinstance(node, ast.Call)]
-            saves = [node.lineno for node in calls if kept(node) in saving]
+            saves = [node.lineno for node in calls if file_call(node) in saving]
             for node in calls if saves else ():
                 if _is_mark(node):
                     key = (getattr(scope, "name", ""), called(node))
@@ -335,7 +335,10 @@ def _is_mark(call: ast.Call) -> bool:
 def savers(texts: Iterable[str | None]) -> set[str]:
     """Return the names of functions that save, themselves or by others."""
     functions = [
-        (node.name, {kept(part) for part in ast.walk(node) if isinstance(part, ast.Call)})
+        (
+            node.name,
+            {file_call(part) for part in ast.walk(node) if isinstance(part, ast.Call)},
+        )
         for text in texts
         for node in nodes(text)
         if isinstance(node, FUNCTIONS)
@@ -417,7 +420,7 @@ def unsecrets(source: Sources) -> Iterator[Finding]:
             what += "or an object, it lies in plain text in the stack's state"
             who = "nobody, until someone reads it"
             result = Judged("ask", "rights", what, who, "unsecret")
-            yield placed(source, name, f"{name}: {call}()", result, call, plain.get(call, call))
+            yield locate(source, name, f"{name}: {call}()", result, call, plain.get(call, call))
 
 
 def _calls(text: str | None) -> Counter[str]:
@@ -432,7 +435,7 @@ def _counted(every: Iterable[ast.AST]) -> Counter[str]:
             results[node.arg] += getattr(node.value, "value", True) not in (None, False)
         if not isinstance(node, ast.Call):
             continue
-        if name := kept(node):
+        if name := file_call(node):
             results[name] += 1
         if called(node) in _RUNS:
             given = (*node.args, *(k.value for k in node.keywords))
@@ -455,7 +458,7 @@ def _is_aside(call: ast.Call) -> bool:
     return False
 
 
-def kept(call: ast.Call) -> str:
+def file_call(call: ast.Call) -> str:
     """Return what a call is called, of one that may save or load a checkpoint; else nothing."""
     return "" if _is_aside(call) else called(call)
 

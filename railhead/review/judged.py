@@ -21,7 +21,7 @@ class Judged:
     rule: str = ""
 
 
-def placed(
+def locate(
     source: Sources, name: str, subject: str, result: Judged, *words: str, line: int = 0
 ) -> Finding:
     """Return the finding of a verdict on a changed file, at a line or where its words are.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from railhead.base.data import load
-from railhead.review.judged import Judged, placed
+from railhead.review.judged import Judged, locate
 from railhead.review.model import Finding, Level, Loss
 from railhead.review.reading import mapping
 from railhead.review.rows import less, lost, parts, several, short, told
@@ -152,4 +152,4 @@ def _known(machine: str, key: str, base: Path) -> tuple[Any, Any]:
 def _finding(source: Sources, name: str, machine: str, result: Judged, *words: str) -> Finding:
     who = "every stack with it, and its acceptance"
     result = replace(result, rule=f"machine-{result.loss}", who=who)
-    return placed(source, name, f"machine {machine}", result, *words)
+    return locate(source, name, f"machine {machine}", result, *words)

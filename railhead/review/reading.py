@@ -52,7 +52,8 @@ _LARGE = 10**12
 _HIGH = 20  # Powers above that are no number of steps.
 #: Values by the names that a program gives them.
 Names = Mapping[str, ast.expr]
-_NONE: Names = MappingProxyType({})
+#: No name has a value that is known.
+NO_NAMES: Names = MappingProxyType({})
 # Calls whose value is an argument of theirs, by its place or as `default`: `int(text)`,
 # `environ.get(name, default)`, `field(default=1)`, Typer's `Option(1)`.
 _PASSED = {
@@ -65,7 +66,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|\W+")
 _BY_TEXT = {"getattr": 1, "methodcaller": 0, "attrgetter": 0}
 
 
-def resolved(node: ast.expr, names: Names = _NONE, depth: int = 5) -> ast.expr:
+def value_of(node: ast.expr, names: Names = NO_NAMES, depth: int = 5) -> ast.expr:
     """Return the value that code stands for: what a name has, or what it is where none is given."""
     inner = names.get(name_of(node))
     if inner is None and isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
@@ -74,12 +75,12 @@ def resolved(node: ast.expr, names: Names = _NONE, depth: int = 5) -> ast.expr:
         place = _PASSED.get(name_of(node.func), len(node.args))
         default = [k.value for k in node.keywords if k.arg == "default"]
         inner = next(iter((*node.args[place : place + 1], *default)), None)
-    return node if inner is None or not depth else resolved(inner, names, depth - 1)
+    return node if inner is None or not depth else value_of(inner, names, depth - 1)
 
 
-def computed(node: ast.expr, names: Names = _NONE, depth: int = 5) -> float | None:
+def computed(node: ast.expr, names: Names = NO_NAMES, depth: int = 5) -> float | None:
     """Return what a few numbers make together, as ``24 * 60 * 60`` does; None for another value."""
-    node = resolved(node, names)
+    node = value_of(node, names)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and depth:
         number = computed(node.operand, names, depth - 1)
         return None if number is None else -number
@@ -101,11 +102,11 @@ def computed(node: ast.expr, names: Names = _NONE, depth: int = 5) -> float | No
     return None if isinstance(value, complex) or abs(value) >= _LARGE else value
 
 
-def plain(node: ast.AST | None, names: Names = _NONE, depth: int = 5) -> str | None:
+def plain(node: ast.AST | None, names: Names = NO_NAMES, depth: int = 5) -> str | None:
     """Return the text that code stands for, also put together of such; None for anything else."""
     if not isinstance(node, ast.expr) or not depth:
         return None
-    node = resolved(node, names)
+    node = value_of(node, names)
     if isinstance(node, ast.FormattedValue):
         return plain(node.value, names, depth - 1)
     if isinstance(node, ast.JoinedStr | ast.BinOp):
@@ -151,11 +152,11 @@ def assigned(text: str | None) -> dict[str, list[ast.expr]]:
     return results
 
 
-def beginning(node: ast.expr | None, names: Names = _NONE, depth: int = 8) -> str:
+def beginning(node: ast.expr | None, names: Names = NO_NAMES, depth: int = 8) -> str:
     """Return the text that the text of code begins with; empty where it is not known."""
     if node is None or not depth:
         return ""
-    node = resolved(node, names)
+    node = value_of(node, names)
     first: ast.expr | None = None
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else ""
@@ -171,7 +172,7 @@ def beginning(node: ast.expr | None, names: Names = _NONE, depth: int = 8) -> st
     return beginning(first, names, depth - 1)
 
 
-def given(text: str | None) -> dict[str, ast.expr]:
+def single_values(text: str | None) -> dict[str, ast.expr]:
     """Return the values of names to which a program gives one value each."""
     return {name: values[0] for name, values in assigned(text).items() if len(values) == 1}
 
@@ -179,7 +180,7 @@ def given(text: str | None) -> dict[str, ast.expr]:
 def options(call: ast.Call, names: Names) -> Iterator[tuple[str, ast.expr]]:
     """Yield the named arguments of a call, also of a mapping that is spread into it."""
     for keyword in call.keywords:
-        value = resolved(keyword.value, names)
+        value = value_of(keyword.value, names)
         if keyword.arg is not None:
             yield keyword.arg, value
         elif isinstance(value, ast.Dict):
@@ -205,7 +206,7 @@ def reached(call: ast.Call) -> str:
     return value if isinstance(value, str) else ""
 
 
-def uncommented(line: str) -> str:
+def strip_comment(line: str) -> str:
     """Return a line of YAML or of a shell without its comment."""
     for mark in _COMMENT.finditer(line):
         before = line[: mark.start()]

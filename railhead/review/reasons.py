@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from railhead.review.model import Finding, Place
-from railhead.review.reading import uncommented
+from railhead.review.reading import strip_comment
 from railhead.review.sources import Hunk, Sources
 
 # Lines that are this near belong to one change: a comment and the code that it explains.
@@ -73,7 +73,7 @@ def _by_line(name: str, text: str) -> Mapping[int, str]:
             return {}
     else:
         for number, line in enumerate(text.splitlines(), start=1):
-            if words := line.removeprefix(uncommented(line)):
+            if words := line.removeprefix(strip_comment(line)):
                 words_at[number] = words.lstrip()
     stripped = {number: words.lstrip("#: ").strip() for number, words in words_at.items()}
     return {n: words for n, words in stripped.items() if words and not _NOISE.match(words)}

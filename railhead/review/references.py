@@ -6,12 +6,21 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from types import MappingProxyType
 
 from railhead.review.jobs import imported
-from railhead.review.judged import Judged, placed
+from railhead.review.judged import Judged, locate
 from railhead.review.model import Finding
-from railhead.review.reading import Names, assigned, called, given, name_of, nodes, plain, snake
+from railhead.review.reading import (
+    NO_NAMES,
+    Names,
+    assigned,
+    called,
+    name_of,
+    nodes,
+    plain,
+    single_values,
+    snake,
+)
 from railhead.review.sources import ASIDE, Sources
 
 _REFERENCES = frozenset({"StackReference", "from_stack"})
@@ -21,7 +30,6 @@ _WHERE = re.compile(
     r"(?:^|_)(stack|kubeconfig|context|cluster|identity|account|project|region|zone|bucket"
     r"|environment|env)(?:_|$)"
 )
-_NONE: Names = MappingProxyType({})
 _WHO = "who runs it from another stack, such as one for tests"
 
 
@@ -35,7 +43,7 @@ def references(source: Sources) -> Iterator[Finding]:
             continue
         for word, what in dict.fromkeys((*_defaults(was, now), *_others(was, now))):
             result = Judged("ask", "access", what, _WHO, "reference")
-            yield placed(source, name, f"{name}: {word}", result, word)
+            yield locate(source, name, f"{name}: {word}", result, word)
 
 
 def _defaults(was: str, now: str) -> Iterator[tuple[str, str]]:
@@ -66,7 +74,7 @@ def _given(text: str) -> Iterator[tuple[str, str]]:
     The text is beside the reading in an `or` or an `if`, a default of the call, or another value of
     the name that the reading is given to.
     """
-    names = given(text)
+    names = single_values(text)
     choices = [(values, values) for values in assigned(text).values() if len(values) > 1]
     for node in nodes(text):
         if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
@@ -82,7 +90,7 @@ def _given(text: str) -> Iterator[tuple[str, str]]:
             yield from ((key, value) for value in _texts(values, names))
 
 
-def _texts(parts: Sequence[ast.expr], names: Names = _NONE) -> list[str]:
+def _texts(parts: Sequence[ast.expr], names: Names = NO_NAMES) -> list[str]:
     """Return the texts among expressions, without empty ones, also put together of names."""
     literal = [part for part in parts if not isinstance(part, ast.Call | ast.BoolOp)]
     return list(filter(None, (plain(part, names) for part in literal)))
@@ -102,7 +110,7 @@ def _stacks(text: str) -> list[str]:
     """Return the stacks that a program reads, in its order; empty where it puts a name together."""
     every = (node for node in nodes(text) if isinstance(node, ast.Call))
     calls = [node for node in every if called(node) in _REFERENCES]
-    names = given(text)
+    names = single_values(text)
     results = []
     for call in sorted(calls, key=lambda node: (node.lineno, node.col_offset)):
         options = {k.arg: k.value for k in call.keywords}

@@ -23,7 +23,7 @@ from railhead.review.compare import Change, Planned, compare, resources
 from railhead.review.intervals import intervals
 from railhead.review.jobs import contents, jobs, marks, programs, unsecrets
 from railhead.review.judge import judged
-from railhead.review.judged import Judged, few, placed
+from railhead.review.judged import Judged, few, locate
 from railhead.review.judges import differs, judges
 from railhead.review.machines import machines
 from railhead.review.model import (
@@ -216,7 +216,7 @@ def _of_judges(source: Sources, who: Judges) -> Iterator[Finding]:
         what = f"this pull request changes {changes}{says}; the base branch's judged here"
         sees = "nobody, if nobody looks: ask a second pair of eyes"
         level: Level = "ask" if who.allowed else "refuse"
-        finding = placed(source, name, name, Judged(level, "judges", what, sees, "judges-change"))
+        finding = locate(source, name, name, Judged(level, "judges", what, sees, "judges-change"))
         allow = "a second reviewer's word: `--allow judges`, by a label that authors cannot set"
         yield finding.model_copy(update={"allow": allow})
 
@@ -239,7 +239,7 @@ def _gone_files(source: Sources) -> Iterator[Finding]:
             what = "the stack's file is removed: nobody can update or destroy its cluster"
             who = "who has to upgrade it or pays for it"
             result = Judged("refuse", "file", what, who, "stack-removed")
-            yield placed(source, name, name, result).model_copy(update={"place": None})
+            yield locate(source, name, name, result).model_copy(update={"place": None})
 
 
 def _unplanned(source: Sources) -> Iterator[Finding]:
@@ -249,7 +249,7 @@ def _unplanned(source: Sources) -> Iterator[Finding]:
             what = "runs on users' machines, and no plan shows what it does"
             what += _says(source.hunks(name))
             who = "who launches or diagnoses a job next"
-            yield placed(source, name, name, Judged("ask", "jobs", what, who, "code-unplanned"))
+            yield locate(source, name, name, Judged("ask", "jobs", what, who, "code-unplanned"))
 
 
 def _not_looked_at(source: Sources, stacks: Sequence[StackReview]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from railhead.review.jobs import FUNCTIONS, NEXT, NO_JOBS, checkpoint, is_job, training
-from railhead.review.judged import Judged, placed
+from railhead.review.judged import Judged, locate
 from railhead.review.model import Finding
 from railhead.review.reading import assigned, called, mapping, name_of, nodes, written
 from railhead.review.sources import Sources
@@ -36,7 +36,7 @@ def places(source: Sources) -> Iterator[Finding]:
             if other not in source.changed or name < other:
                 what = f"writes its checkpoints to {now[1]}, as {other} does: each overwrites the "
                 result = _data(f"{what}other's, or resumes from it")
-                yield placed(source, name, f"{name}: checkpoint", result, now[1])
+                yield locate(source, name, f"{name}: checkpoint", result, now[1])
 
 
 def _data(what: str) -> Judged:
@@ -62,7 +62,7 @@ def seals(source: Sources) -> Iterator[Finding]:
             if now[name]:
                 what = f"no longer looks for {seal}, which is written last: a run that starts again"
                 what += " takes a half checkpoint for a whole one"
-                yield placed(source, name, name, _data(what), seal)
+                yield locate(source, name, name, _data(what), seal)
 
 
 def _says(text: str, word: str) -> bool:
@@ -78,20 +78,19 @@ def orders(source: Sources) -> Iterator[Finding]:
         for function in sorted(_by_rank(text) - known):
             what = "orders the data by a seed of each rank's own: where ranks split it by that, "
             what += "some samples are learnt twice, others never, and held-out ones are learnt too"
-            yield placed(source, name, f"{name}: {function}()", _data(what), "manual_seed", "seed")
+            yield locate(source, name, f"{name}: {function}()", _data(what), "manual_seed", "seed")
 
 
 def _by_rank(text: str) -> set[str]:
     """Return the functions that order data by a generator whose seed names a rank."""
-    known = assigned(text)
-    return {
-        function.name
-        for function in nodes(text)
-        if isinstance(function, FUNCTIONS)
-        for calls in [[node for node in ast.walk(function) if isinstance(node, ast.Call)]]
-        if not _ORDERS.isdisjoint(map(called, calls))
-        and any(_RANK.search(written(node)) and _seeds(node, known) for node in calls)
-    }
+    known, results = assigned(text), set()
+    for function in nodes(text):
+        if isinstance(function, FUNCTIONS):
+            calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+            by_rank = any(_RANK.search(written(node)) and _seeds(node, known) for node in calls)
+            if by_rank and not _ORDERS.isdisjoint(map(called, calls)):
+                results.add(function.name)
+    return results
 
 
 def _seeds(call: ast.Call, known: Mapping[str, list[ast.expr]]) -> bool:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from railhead.review.judged import Judged, placed, quoted
+from railhead.review.judged import Judged, locate, quoted
 from railhead.review.model import Finding, Level
 from railhead.review.reading import nodes
 from railhead.review.rights import narrower, reads
@@ -282,7 +282,7 @@ def _statement(
 ) -> Finding:
     who = "nobody, until someone uses it"
     result = Judged(level, "rights", f"{what}: {quoted(text, 160)}", who, "rights-in-code")
-    return placed(source, name, f"{name}: a statement of rights", result, *words, line=line)
+    return locate(source, name, f"{name}: a statement of rights", result, *words, line=line)
 
 
 def _words(text: str) -> set[str]:

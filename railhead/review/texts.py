@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from railhead.review.judged import Judged, placed
+from railhead.review.judged import Judged, locate
 from railhead.review.model import Finding, Level
-from railhead.review.reading import mapping, uncommented
+from railhead.review.reading import mapping, strip_comment
 from railhead.review.sources import ASIDE, Sources
 
 #: Forms of keys and tokens that their issuers document, and PEM's header (RFC 7468).
@@ -75,7 +75,7 @@ def secrets(source: Sources) -> Iterator[Finding]:
                 says += "it is valid, and read it from a secret of the stack"
                 who = "everyone who reads the repository"
                 result = Judged("refuse", "rights", says, who, "secret-in-text")
-                yield placed(source, name, f"{name}:{what}", result, line=line)
+                yield locate(source, name, f"{name}:{what}", result, line=line)
 
 
 def requirements(source: Sources) -> Iterator[Finding]:
@@ -89,7 +89,7 @@ def requirements(source: Sources) -> Iterator[Finding]:
                 level: Level = "refuse" if name in installed else "note"
                 who = _INSTALLS if name in installed else "who installs it"
                 result = Judged(level, "judges", what, who, "requirement-loose")
-                yield placed(source, name, f"{name}: {text.strip()}", result, line=line)
+                yield locate(source, name, f"{name}: {text.strip()}", result, line=line)
 
 
 def hashes(source: Sources) -> Iterator[Finding]:
@@ -109,7 +109,7 @@ def hashes(source: Sources) -> Iterator[Finding]:
                 what = "is installed from fewer of its files, or from any: hashes are gone"
             level: Level = "refuse" if other or not files else "note"
             result = Judged(level, "judges", what, _INSTALLS, "requirement-hash")
-            yield placed(source, name, f"{name}: {pin}", result, line=line)
+            yield locate(source, name, f"{name}: {pin}", result, line=line)
 
 
 def _hashed(text: str) -> dict[str, tuple[int, frozenset[str]]]:
@@ -138,7 +138,7 @@ def projects(source: Sources) -> Iterator[Finding]:
                 if was and now and was.get(key) != now.get(key):
                     who = "who runs the next `up`"
                     result = Judged("refuse", "file", what, who, f"project-{key}")
-                    yield placed(source, name, f"{name}: {key}", result, key)
+                    yield locate(source, name, f"{name}: {key}", result, key)
 
 
 def pipelines(source: Sources) -> Iterator[Finding]:
@@ -151,12 +151,12 @@ def pipelines(source: Sources) -> Iterator[Finding]:
                 what += "roles of the base branch (`pull_request_target`): use `pull_request`"
                 who = "nobody, until a stranger takes them"
                 result = Judged("refuse", "rights", what, who, "pipeline-strangers")
-                yield placed(source, name, name, result, "pull_request_target", *_STRANGERS)
+                yield locate(source, name, name, result, "pull_request_target", *_STRANGERS)
 
 
 def _runs_strangers(text: str) -> bool:
     """Return whether a workflow has the base's secrets and checks out the pull request."""
-    lines = "\n".join(map(uncommented, text.splitlines()))
+    lines = "\n".join(map(strip_comment, text.splitlines()))
     return "pull_request_target" in lines and any(ref in lines for ref in _STRANGERS)
 
 

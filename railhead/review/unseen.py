@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from railhead.review.jobs import FUNCTIONS, said
-from railhead.review.judged import Judged, few, placed, quoted
+from railhead.review.judged import Judged, few, locate, quoted
 from railhead.review.judges import differs
 from railhead.review.model import Finding
 from railhead.review.reading import called, computed, name_of, nodes
@@ -52,7 +52,7 @@ def unseen(
             what += _idle(source, name)
             who = "a stack that has the setting, or what a cloud answers"
             result = Judged("ask", "jobs", what, who, "code-unseen")
-            yield placed(source, name, name, result, line=hunk.line if hunk else 0)
+            yield locate(source, name, name, result, line=hunk.line if hunk else 0)
 
 
 def _pieces(text: str) -> set[str]:

@@ -16,11 +16,11 @@ from railhead.review.reading import (
     called,
     computed,
     documents,
-    given,
     name_of,
     nodes,
     plain,
-    resolved,
+    single_values,
+    value_of,
 )
 
 # A number and its unit: seconds for times, as written for others, such as Composer's ``500ba``.
@@ -28,13 +28,12 @@ Amount = tuple[float, str]
 _NUMBER = re.compile(r"(-?\d[\d_]*(?:\.\d+)?)\s*([a-zA-Z]*)")
 _DEFAULT = re.compile(r"\$\{\w+:?[-=](.*)\}")
 _SECONDS = {"s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_TIMES = {"seconds": 1.0, "minutes": 60.0, "hours": 3600.0, "days": 86400.0}
-_TIMES["weeks"] = 604_800.0
+_TIMES = {"seconds": 1.0, "minutes": 60.0, "hours": 3600.0, "days": 86400.0, "weeks": 604800.0}
 _COMMANDS = ("args", "cmd", "command", "entrypoint", "script")
 _TELLS = frozenset({"print", "debug", "error", "info", "warning", "ArgumentParser"})
 
 
-def named(name: str, text: str) -> Iterator[tuple[str, Any]]:
+def named_values(name: str, text: str) -> Iterator[tuple[str, Any]]:
     """Yield names with their values: of a program as code, of other files as text or number."""
     suffix = PurePath(name).suffix or PurePath(name).name
     if suffix == ".py":
@@ -89,7 +88,7 @@ def _of_words(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def of_program(text: str) -> Iterator[tuple[str, Any]]:
     """Yield names with their values: variables, options, keys, defaults, and words of commands."""
-    names = given(text)
+    names = single_values(text)
     for node in nodes(text):
         if isinstance(node, ast.Call):
             yield from _of_call(node)
@@ -170,7 +169,7 @@ def amount(value: Any, names: Names | None = None) -> Amount | None:
     """Return the number of a value, of a text or of code; None if it has none."""
     names = names or {}
     if isinstance(value, ast.expr):
-        value = resolved(value, names)
+        value = value_of(value, names)
         if isinstance(value, ast.Call) and name_of(value.func) == "timedelta":
             return _time(value, names)
         number = computed(value, names)

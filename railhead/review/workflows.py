@@ -11,9 +11,9 @@ from pathlib import PurePath
 from typing import Any
 
 from railhead.review.commands import SCRIPTS, commands
-from railhead.review.judged import Judged, few, placed, quoted
+from railhead.review.judged import Judged, few, locate, quoted
 from railhead.review.model import Finding
-from railhead.review.reading import called, given, mapping, nodes, plain, resolved
+from railhead.review.reading import called, mapping, nodes, plain, single_values, value_of
 from railhead.review.rows import flat, parts, several, told
 from railhead.review.sources import ASIDE, Sources
 
@@ -68,11 +68,11 @@ def _lines(name: str, text: str) -> list[str]:
     lines = text.splitlines()
     if not name.endswith(".py"):
         return lines
-    names = given(text)
+    names = single_values(text)
     started = dict.fromkeys(range(len(lines)), "")
     for node in nodes(text):
         if isinstance(node, ast.Call) and called(node) in _STARTS and node.args:
-            first = resolved(node.args[0], names)
+            first = value_of(node.args[0], names)
             words = first.elts if isinstance(first, ast.List | ast.Tuple) else [first]
             started[node.lineno - 1] = " ".join(plain(word, names) or "?" for word in words)
     return list(started.values())
@@ -183,4 +183,4 @@ def _jobs(workflow: Mapping[Any, Any]) -> dict[str, tuple[list[str], bool]]:
 
 def _finding(source: Sources, name: str, result: Judged, *words: str, line: int = 0) -> Finding:
     told_ = replace(result, who="nobody, until it has run")
-    return placed(source, name, name, told_, *words, line=line)
+    return locate(source, name, name, told_, *words, line=line)
