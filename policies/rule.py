@@ -150,7 +150,7 @@ def _read(unread: _Row, judge: Callable[..., Iterable[_Row]], *args: Any) -> Ite
 
 def _report(messages: Iterable[str], urn: str | None, report: ReportViolation) -> None:
     for message in messages:
-        report(message, urn or None)
+        report(message, urn)
 
 
 def _wrong(name: str, given: Config, parameters: Mapping[str, Any]) -> Iterator[str]:

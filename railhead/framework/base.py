@@ -218,7 +218,7 @@ class Framework(ABC):
         del words, gang, gpus
         return []
 
-    def sent(self, words: Sequence[str], names: Iterable[str]) -> dict[str, str]:
+    def forwarding(self, words: Sequence[str], names: Iterable[str]) -> dict[str, str]:
         """Return the variables by which these ones of the first pod reach the other pods, too."""
         del words, names
         return {}

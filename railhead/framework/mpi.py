@@ -74,7 +74,7 @@ class Mpi(Framework):
             "OMPI_COMM_WORLD_LOCAL_SIZE": str(gang.processes),
         }
 
-    def sent(self, words: Sequence[str], names: Iterable[str]) -> dict[str, str]:
+    def forwarding(self, words: Sequence[str], names: Iterable[str]) -> dict[str, str]:
         """Return mpirun's ssh with the variables that it sends; Open MPI itself sends its own.
 
         ``mpirun -x`` wins over them. Not by ``OMPI_MCA_mca_base_env_list``: beside any ``-x``

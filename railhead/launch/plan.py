@@ -356,7 +356,7 @@ def _started(
     return started, wiring, proof
 
 
-def _sent(
+def _forwarding(
     framework: Framework, runtime: Runtime, words: Sequence[str], names: Iterable[str]
 ) -> dict[str, str]:
     """Return the variables by which the job's others and the runtime's reach all of its pods.
@@ -365,7 +365,7 @@ def _sent(
         InputError: they cannot.
         PrerequisiteError: an earlier Railhead made the runtime, whose pods take none.
     """
-    results = framework.sent(words, (*runtime.environment, *names))
+    results = framework.forwarding(words, (*runtime.environment, *names))
     if not results.keys() <= runtime.environment.keys():
         raise PrerequisiteError(
             f"runtime {runtime.name}: an older Railhead made it, and its pods would not get the "
@@ -486,7 +486,7 @@ def _part(job: JobFile, files: tuple[Payload, ...], contract: ClusterContract, r
     env = _environment(job, runtime, processes, role)
     command, wiring, proof = _started(job, files, choice, contract, processes, role)
     if framework is not None:
-        env = _sent(framework, runtime, command, (*env, *job.secrets)) | env
+        env = _forwarding(framework, runtime, command, (*env, *job.secrets)) | env
     return Plan(
         name=job.name,
         namespace=queue.namespace,

@@ -289,7 +289,7 @@ def _environment(config: RuntimeConfig, framework: Framework, wired: Wiring) -> 
     if python and own["PYTHONPATH"] != PYTHON_DIRECTORY:
         own["PYTHONPATH"] += f":{PYTHON_DIRECTORY}"
     every = dict(wired.environment) | own
-    return MappingProxyType(dict(framework.sent((), every)) | every)
+    return MappingProxyType(dict(framework.forwarding((), every)) | every)
 
 
 def _own_number(framework: Framework) -> list[dict[str, Any]]:

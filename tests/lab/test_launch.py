@@ -317,7 +317,7 @@ def test_a_failed_job_exits_1_with_its_reason_and_last_lines(jobs: Jobs) -> None
     assert jobs.status(name)["phase"] == "failed"
 
 
-def test_job_past_its_limit_of_time_is_waited_for_no_longer(jobs: Jobs) -> None:
+def test_wait_past_the_limit_of_time(jobs: Jobs) -> None:
     """Kueue suspends it; it neither completes nor fails."""
     name = unique("late")
     script = "import time; print('still at it', flush=True); time.sleep(600)"

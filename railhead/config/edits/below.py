@@ -152,7 +152,7 @@ def _numbers(release: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", release)]
 
 
-def _filled(was: MadeWith, cluster: str) -> MadeWith:
+def _with_defaults(was: MadeWith, cluster: str) -> MadeWith:
     """Return a file system with what an older Railhead did not record.
 
     It made each from no backup, and a share's directory by the cluster's name.
@@ -163,7 +163,7 @@ def _filled(was: MadeWith, cluster: str) -> MadeWith:
 def _storage(before: ClusterContract, after: ClusterContract) -> Iterator[Edit]:
     now = after.made.storage
     for name, recorded in before.made.storage.items():
-        was = _filled(recorded, before.cluster)
+        was = _with_defaults(recorded, before.cluster)
         claims = [f"{c.namespace}/{c.claim}" for c in before.checkpoints if c.storage_class == name]
         of = f"(of {', '.join(claims)}) " if claims else ""
         if name not in now:

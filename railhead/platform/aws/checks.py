@@ -605,15 +605,15 @@ def _principals(cluster: AwsCluster) -> Iterator[Problem]:
             if principal in seen:
                 yield path, f"{principal!r} is {seen[principal]} already; EKS takes it once"
             seen.setdefault(principal, path)
-            yield from _entered(path, principal, cluster)
+            yield from _access_entry(path, principal, cluster)
     for group, principals in cluster.platform.members.items():
         for path, _, principal in knowing(principals, f"platform.members.{group}", str):
             if principal in cluster.platform.administrators:
                 yield path, f"{principal!r} is an administrator already; EKS takes it once"
-            yield from _entered(path, principal, cluster)
+            yield from _access_entry(path, principal, cluster)
 
 
-def _entered(path: str, principal: str, cluster: AwsCluster) -> Iterator[Problem]:
+def _access_entry(path: str, principal: str, cluster: AwsCluster) -> Iterator[Problem]:
     """Yield a principal that EKS takes into no entry, which is made after the cluster."""
     own = aws.partition(cluster.platform.region)
     if (there := principal.split(":")[1]) != own:
