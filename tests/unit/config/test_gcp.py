@@ -164,9 +164,9 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
     ),
     (
         ULTRA,
-        [("platform.storage.1.cache_gib", 10701)],
+        [("platform.storage.1.cache_gib", 10608)],
         "platform.storage[1].cache_gib",
-        "10701 is more than the 10700 GiB of local SSDs that pods may fill on a 'a3-ultragpu-8g'",
+        "10608 is more than the 10607 GiB of local SSDs that pods may fill on a 'a3-ultragpu-8g'",
     ),
     (
         ULTRA,
@@ -791,7 +791,7 @@ RIGHT: list[tuple[Mapping[str, Any], list[tuple[str, Any]]]] = [
         ],
     ),
     (ULTRA, [("platform.endpoint", {"kind": "private"})]),
-    (ULTRA, [("platform.storage.1.cache_gib", 10700)]),
+    (ULTRA, [("platform.storage.1.cache_gib", 10607)]),
     (ULTRA, [("platform.storage.0.throughput", 125), ("platform.storage.0.capacity_gib", 72000)]),
     # GKE's own classes make their instances in this VPC.
     (
