@@ -133,10 +133,11 @@ class Lustre(pulumi.ComponentResource):
                 replace_on_changes=["perUnitStorageThroughput"] if wanted.efa else [],
                 depends_on=[*callbacks, *[rule for group in groups for rule in group.ready]],
                 # Not the provider's 30 minutes (terraform-provider-aws, lustre_file_system.go): a
-                # last backup of tens of TiB comes before the file system goes. One that is made
-                # from a backup takes no longer than another: its data comes as it is read (FSx
-                # user guide, restoring-backups).
-                custom_timeouts=pulumi.CustomTimeouts(create="2h", update="6h", delete="12h"),
+                # last backup of tens of TiB comes before the file system goes, and no page that was
+                # read says how long one of them takes to be filled from a backup.
+                custom_timeouts=pulumi.CustomTimeouts(
+                    create="12h" if wanted.backup else "2h", update="6h", delete="12h"
+                ),
             ),
         )
         self.register_outputs({"file_system": self.file_system.id})

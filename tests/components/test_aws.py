@@ -1634,6 +1634,7 @@ class TestStorage:
         assert not problems(call)
         assert call.operation == "CreateFileSystemFromBackup"
         assert call.parameters["BackupId"] == "backup-0a1b2c3d4e5f60718"
+        assert restored.manner["timeouts"]["create"] == "12h"
 
     def test_a_claim_on_lustre_has_a_volume_that_waits_for_it(self, prod: Recording) -> None:
         claim = prod.one("PersistentVolumeClaim", "checkpoints").inputs

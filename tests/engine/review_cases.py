@@ -496,7 +496,7 @@ k8s.apps.v1.DaemonSet("tuner", metadata=meta, spec={
         GOOD,
         "",
         _FILES,
-        ('create="2h", update="6h", delete="12h"', 'create="3h", update="6h", delete="12h"'),
+        ('else "2h", update="6h", delete="12h"', 'else "3h", update="6h", delete="12h"'),
     ),
     code(
         "a description",
