@@ -292,7 +292,8 @@ class RailedFabric(BaseFabric):
     def cross_nic(self) -> str:
         """``0`` unless every rail has a router: a pod's only way to the addresses of another.
 
-        Empty on InfiniBand, where ports reach each other by LID, whatever their addresses.
+        Empty on InfiniBand, where ports of one subnet reach each other by LID, whatever their
+        addresses.
         """
         apart = any(rail.subnet and not rail.gateway for rail in self.lanes)
         lids = FABRICS[self.kind].link_layer == "InfiniBand"
