@@ -58,6 +58,9 @@ from tests.components.recording import (
 from tests.providers.aws_requests import IDS, calls, problems
 from tests.unit.catalog.figures import EFA_CARDS
 
+# The stacks of a cloud are recorded here, and each edit of one again.
+pytestmark = pytest.mark.slow
+
 PROD, BLOCK = "aws-p5-prod", "aws-p5en-block"
 PROVIDER = "pulumi:providers:aws"
 CLUSTER = "aws:eks/cluster:Cluster"
@@ -142,7 +145,6 @@ def clouds(recording: Recording) -> list[Registered]:
 
 
 class TestGraph:
-    @pytest.mark.slow
     @pytest.mark.parametrize("stack", [PROD, BLOCK])
     def test_everything_is_made_in_the_stacks_account_and_region(
         self, stack: str, request: pytest.FixtureRequest
@@ -156,7 +158,6 @@ class TestGraph:
         for resource in clouds(recording):
             assert resource.provider.startswith(f"{provider.urn}::"), resource.urn
 
-    @pytest.mark.slow
     def test_no_stack_buys_capacity(self, prod: Recording, block: Recording) -> None:
         """A capacity block is paid for when it is made, and destroying it gives nothing back."""
         for recording in (prod, block):

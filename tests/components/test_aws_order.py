@@ -11,6 +11,9 @@ import pytest
 from tests.components.order import assert_first
 from tests.components.recording import STACKS, Recording, Registered, recorded
 
+# Whole stacks of a cloud are recorded here.
+pytestmark = pytest.mark.slow
+
 AWS = [name for name in STACKS if name.startswith("aws-")]
 
 POOL = "aws:eks/nodeGroup:NodeGroup"

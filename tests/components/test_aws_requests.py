@@ -25,6 +25,9 @@ from tests.providers.aws_requests import (
     problems,
 )
 
+# Whole stacks of a cloud are recorded here.
+pytestmark = pytest.mark.slow
+
 STACKS = ("aws-p5-prod", "aws-p5en-block")
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 POOL = "aws:eks/nodeGroup:NodeGroup"

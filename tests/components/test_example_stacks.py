@@ -35,7 +35,7 @@ POOLS = ("aws:eks/nodeGroup:NodeGroup", "gcp:container/nodePool:NodePool")
 CLUSTERS = ("aws:eks/cluster:Cluster", "gcp:container/cluster:Cluster")
 
 
-@pytest.fixture(scope="module", params=STACKS)
+@pytest.fixture(scope="module", params=few(STACKS, ("lab",), others="slow"))
 def stack(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name

@@ -55,6 +55,9 @@ from tests.unit.catalog import test_fabrics
 from tests.unit.gate import test_keeper, test_proofs, test_state
 
 PROD, BLOCK, ULTRA, MEGA = "aws-p5-prod", "aws-p5en-block", "gcp-a3-ultra", "gcp-a3-mega"
+# The clouds' stacks are recorded here.
+pytestmark = pytest.mark.slow
+
 Judge = Callable[..., Any]
 
 
@@ -919,18 +922,7 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
 }
 
 
-# Those that run the program, or read definitions, once more.
-SLOW = (
-    "aws: tags roll every node",
-    "gcp: two Lustre file systems of one name, Filestore's steps",
-    "metal: a field that the pinned operator has not",
-)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in FAULTS],
-)
+@pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_that_is_put_back_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert FAULTS[name]
     for fault in FAULTS[name]:

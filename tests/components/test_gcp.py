@@ -46,6 +46,9 @@ from tests.components.recording import (
 )
 from tests.shipped import GCP_NETWORK
 
+# The stacks of a cloud are recorded here, and each edit of one again.
+pytestmark = pytest.mark.slow
+
 ULTRA, MEGA = "gcp-a3-ultra", "gcp-a3-mega"
 CLUSTER = "gcp:container/cluster:Cluster"
 POOL = "gcp:container/nodePool:NodePool"
@@ -110,7 +113,6 @@ def clouds(recording: Recording) -> list[Registered]:
     return [r for r in recording.resources.values() if r.type.startswith("gcp:")]
 
 
-@pytest.mark.slow
 def test_one_provider_makes_everything_where_the_stack_says(recording: Recording) -> None:
     provider = named(recording, "pulumi:providers:gcp")
     assert provider.inputs["project"] == "railhead-training"
@@ -360,7 +362,6 @@ def test_mtu_is_the_catalogues_unless_the_stack_says() -> None:
     assert {r.inputs["mtu"] for r in gpu} == {1460}
 
 
-@pytest.mark.slow
 @given(st.integers(12, 20), st.integers(1, 10))
 def test_subnets_are_equal_parts_that_do_not_overlap(prefix: int, count: int) -> None:
     whole = ipaddress.IPv4Network(f"10.0.0.0/{prefix}")
@@ -451,7 +452,6 @@ def test_flex_start_takes_nodes_when_gangs_wait() -> None:
     assert "upgradeSettings" not in pool.inputs, "GKE's own, SHORT_LIVED, would differ for ever"
 
 
-@pytest.mark.slow
 def test_a_gang_asks_for_the_nodes_of_flex_start() -> None:
     schemas = crds.schemas("proven")
     fields = {"capacity": {"kind": "flex-start"}, "tolerations": QUEUED}
@@ -988,7 +988,6 @@ def test_own_pods_have_a_place_beside_a_queued_pool() -> None:
 NAMES = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True)
 
 
-@pytest.mark.slow
 @settings(
     max_examples=1, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
 )

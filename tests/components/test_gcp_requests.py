@@ -14,6 +14,9 @@ from tests.conftest import REPO
 
 pytest.importorskip("googleapiclient", reason="google-api-python-client is not installed")
 
+# Whole stacks of a cloud are recorded here.
+pytestmark = pytest.mark.slow
+
 STACKS = ("gcp-a3-mega", "gcp-a3-ultra")
 
 

@@ -12,6 +12,9 @@ import pytest
 from tests.components.order import before
 from tests.components.recording import STACKS, Recording, recorded
 
+# Whole stacks of a cloud are recorded here.
+pytestmark = pytest.mark.slow
+
 NAMESPACE = "railhead:index:TrainingNamespace"
 
 # By type, or by type and a part of the name.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from railhead.catalog.digests import DIGESTS, UNREAD, pinned, references
 from railhead.catalog.versions import ADDONS, COMBINATIONS
 from tests.components.recording import STACKS, recorded
@@ -33,6 +35,7 @@ def test_every_digest_is_one_of_an_image_that_is_there() -> None:
         assert bool(digest) != (source == UNREAD)
 
 
+@pytest.mark.slow
 def test_untagged_images_belong_to_no_installed_chart() -> None:
     """A tag that only a chart says is of an add-on that no stack installs."""
     loose = [r for r in references() if r.endswith((":", ":latest"))]

@@ -216,15 +216,17 @@ for inside, after in ((one, two), (two, one)):
             "no such pool",
         ),
         ("1 / 0\n", ExitCode.MISSING_PREREQUISITE, "ZeroDivisionError: division by zero"),
-        (
+        pytest.param(
             "import pulumi_aws as aws\naws.eks.get_node_group('a', 'b')\n",
             ExitCode.MISSING_PREREQUISITE,
             "aws:eks/getNodeGroup:getNodeGroup: no recorder knows its answer",
+            marks=pytest.mark.slow,
         ),
-        (
+        pytest.param(
             _CIRCLE,
             ExitCode.MISSING_PREREQUISITE,
             "circular dependency involving a resource of type",
+            marks=pytest.mark.slow,
         ),
     ],
 )

@@ -204,6 +204,7 @@ def test_quality_does_not_fall(part: str, dimension: str) -> None:
     assert result.recall >= recall
 
 
+@pytest.mark.slow
 def test_the_documentation_shows_what_is_measured() -> None:
     module = evaluation()
     if not module.PAGE.is_file():

@@ -34,6 +34,7 @@ def planned(token: str, protect: bool = False, **body: Any) -> CloudResource:
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stack", CLOUDS)
 def test_the_stacks_that_are_shipped_obey(stack: str) -> None:
     recording = recorded(stack)
