@@ -508,6 +508,22 @@ def _dranet_version(cluster: GcpCluster) -> Iterator[Problem]:
             )
 
 
+def _claims_driver(cluster: GcpCluster) -> Iterator[Problem]:
+    """Yield a driver of claimed NICs that the stack would bring beside GKE's.
+
+    Both are `dra.net` (GoogleCloudPlatform/cluster-autoscaler, pkg/cloudprovider/gke/
+    dynamicresources/network.go; dranet v1.4.0, cmd/dranet/app.go): one socket of the kubelet's, and
+    one pool of devices a node, whose slices each deletes that it did not publish.
+    """
+    if cluster.fabric.row.attachment == "claim" and cluster.fabric.addons():
+        yield (
+            "fabric.driver",
+            "'install' brings a second driver beside GKE's, which is on where networking is "
+            "'dranet': both have one name, and take sockets and devices from each other; write "
+            "'managed'",
+        )
+
+
 def _fabric(cluster: GcpCluster) -> Iterator[Problem]:
     mode = cluster.fabric.row
     for path, pool, networking in knowing(cluster.pools, "pools", lambda pool: pool.networking):
@@ -1034,6 +1050,7 @@ _CHECKS: tuple[Callable[[GcpCluster], Iterator[Problem]], ...] = (
     _gpu_networks,
     _gpu_networks_apart,
     _dranet_version,
+    _claims_driver,
     _fabric,
     _ipv6,
     _service_range,

@@ -464,6 +464,16 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
     ),
     (
         ULTRA,
+        [
+            ("pools.0.networking", "dranet"),
+            ("platform.gpu_networks", GONE),
+            ("fabric", {"kind": "gcp-rdma", "mode": "dranet", "driver": "install"}),
+        ],
+        "fabric.driver",
+        "write 'managed'",
+    ),
+    (
+        ULTRA,
         [("fabric", {"kind": "gcp-rdma", "mode": "dranet", "driver": "managed"})],
         "pools[0].networking",
         "must be 'dranet'",
