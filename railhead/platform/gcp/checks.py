@@ -822,14 +822,19 @@ def _shared_network(cluster: GcpCluster) -> Iterator[Problem]:
             )
 
 
-def _cache_sizes(cluster: GcpCluster) -> Iterator[Problem]:
-    rooms = {
+def _cache_rooms(cluster: GcpCluster) -> dict[str, int]:
+    """Return machine type -> the GiB of local SSDs that pods may fill on a node of it."""
+    return {
         pool.instance_type: int(
             machine.local_ssds * (_LOCAL_SSD_GIB - _OF_FILE_SYSTEM_GIB) * 0.9 - _LOCAL_SSDS_KEPT_GIB
         )
         for _, pool, machine in _pools(cluster)
         if machine.local_ssds
     }
+
+
+def _cache_sizes(cluster: GcpCluster) -> Iterator[Problem]:
+    rooms = _cache_rooms(cluster)
     for path, _, size in knowing(
         cluster.platform.storage, "platform.storage", lambda r: getattr(r, "cache_gib", None)
     ):
@@ -1161,6 +1166,7 @@ def doubts(cluster: GcpCluster, now: datetime) -> Iterator[Problem]:
         )
     yield from _reservations(cluster)
     yield from _less_than_a_cache(cluster)
+    yield from _caches_together(cluster)
     for path, pool, machine in _pools(cluster):
         yield from _nobody_drives(path, pool)
         networks = cluster.platform.gpu_networks
@@ -1230,6 +1236,28 @@ def _less_than_a_cache(cluster: GcpCluster) -> Iterator[Problem]:
                     f"{runtime.disk!r} is less than the {gib} GiB of {name!r} that a pod which "
                     "mounts it keeps on its node: they count toward it, and the kubelet ends the "
                     "pod as they fill; raise it, or lower cache_gib",
+                )
+
+
+def _caches_together(cluster: GcpCluster) -> Iterator[Problem]:
+    """Yield caches that a node holds one by one, and not those of a pod that mounts all of them.
+
+    Each volume has a cache of its own, all in one emptyDir of the pod (gcs-fuse-csi-driver, pkg/
+    sidecar_mounter/sidecar_mounter_config.go: CacheDir).
+    """
+    caches = {name: row.cache_gib for name, row in cluster.buckets.items() if row.cache_gib}
+    for namespace in cluster.training_namespaces:
+        claims = [c.storage_class for c in cluster.checkpoints if c.namespace == namespace]
+        mounted = [name for name in caches if name in claims]
+        gib = sum(caches[name] for name in mounted)
+        for machine, room in _cache_rooms(cluster).items():
+            if len(mounted) > 1 and gib > room:
+                yield (
+                    "platform.storage",
+                    f"the caches of {' and '.join(mounted)} come to {gib} GiB, more than the "
+                    f"{room} of local SSDs that pods may fill on a {machine!r}: a pod of "
+                    f"{namespace!r} that mounts all of them is evicted as they fill; lower their "
+                    "cache_gib",
                 )
 
 

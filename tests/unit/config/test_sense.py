@@ -1104,6 +1104,19 @@ def test_a_disk_below_the_cache_of_a_bucket_is_doubted(
     assert [words in row for row in doubts] == ([True] if doubted else [])
 
 
+@pytest.mark.parametrize(("gib", "doubted"), [(5304, True), (5303, False)])
+def test_caches_of_one_pod_are_doubted_together(tmp_path: Path, gib: int, doubted: bool) -> None:
+    def cached(cluster: dict[str, Any]) -> None:
+        storage, claims = cluster["platform"]["storage"], cluster["checkpoints"]
+        storage[1]["cache_gib"] = 5304
+        storage.append(storage[1] | {"name": "more", "bucket": "acme-more", "cache_gib": gib})
+        claims.append(claims[1] | {"name": "more", "storage_class": "more", "mount_path": "/more"})
+
+    doubts = check(written(tmp_path, "gcp-a3-ultra", cached), now=NOW).doubts
+    words = "the caches of datasets and more come to 10608 GiB, more than the 10607 of local SSDs"
+    assert [words in row for row in doubts] == ([True] if doubted else [])
+
+
 @pytest.mark.parametrize(
     ("nodes", "nfd", "doubted"),
     [(1000, "operator", True), (999, "operator", False), (1000, "existing", False)],
