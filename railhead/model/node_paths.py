@@ -79,13 +79,19 @@ DISTRIBUTIONS: Mapping[str, NodePaths] = MappingProxyType(
             linked=False,
             toolkit=MappingProxyType(
                 {
-                    # Not /etc/k0s/containerd.toml: k0s stops managing it once it is rewritten.
-                    "CONTAINERD_CONFIG": "/run/k0s/containerd-cri.toml",
+                    # The toolkit writes its file's import there, where nobody reads it: k0s imports
+                    # the directory by itself, and stops managing a file of its own that another
+                    # has written.
+                    "CONTAINERD_CONFIG": "/run/k0s/nvidia/imports.toml",
+                    # Its version is the file's: from 1.36 on a worker does not start beside one of
+                    # another (k0s v1.36.3, internal/pkg/sysinfo/probes/containerd.go).
+                    "RUNTIME_CONFIG_SOURCE": "file=/etc/k0s/containerd.toml",
                     "RUNTIME_DROP_IN_CONFIG": "/etc/k0s/containerd.d/nvidia.toml",
                     "CONTAINERD_SOCKET": "/run/k0s/containerd.sock",
                 }
             ),
-            source="k0sproject/k0s 0e245d0, docs/runtime.md",
+            source="k0sproject/k0s v1.35.7 and v1.36.3, docs/runtime.md and pkg/component/worker/"
+            "containerd",
         ),
     }
 )

@@ -375,7 +375,16 @@ class TestDistributions:
         assert "hostPaths" not in gpus
         env = {e["name"]: e["value"] for e in gpus["toolkit"]["env"]}
         assert env["CONTAINERD_SOCKET"] == "/run/k0s/containerd.sock"
-        assert env["CONTAINERD_CONFIG"] == "/run/k0s/containerd-cri.toml"
+
+    def test_k0s_file_has_the_version_of_its_own(self) -> None:
+        """A worker of 1.36 refuses version 2, which the toolkit writes where it reads no file."""
+        gpus, _ = self.values("k0s", kubelet_directory="/var/lib/kubelet")
+        env = {e["name"]: e["value"] for e in gpus["toolkit"]["env"]}
+        own = "/etc/k0s/containerd.toml"
+        assert env["RUNTIME_CONFIG_SOURCE"] == f"file={own}"
+        assert env["RUNTIME_DROP_IN_CONFIG"] == "/etc/k0s/containerd.d/nvidia.toml"
+        # What the toolkit writes, it writes without the line by which k0s knows its own.
+        assert env["CONTAINERD_CONFIG"] not in (own, "/run/k0s/containerd-cri.toml")
 
     def test_kubelets_own_directory_may_be_named(self) -> None:
         gpus, _ = self.values(
