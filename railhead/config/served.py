@@ -14,21 +14,26 @@ _CLAIMS_SINCE = (1, 34)
 
 def addons(cluster: Cluster) -> list[str]:
     """Return the names of the catalogue's add-ons that a stack installs."""
-    operator = cluster.gpu_operator
-    own = ["gpu-operator"] if operator is not None else []
-    if operator is not None and (operator.allocation == "dra" or operator.compute_domains):
+    own = ["gpu-operator"] if cluster.gpu_operator is not None else []
+    if _claims_gpus(cluster):
         own.append("dra-driver-nvidia-gpu")
     return [*own, *cluster.queueing.addons, *cluster.fabric.addons()]
+
+
+def claims_devices(cluster: Cluster) -> bool:
+    """Return whether pods get NICs, GPUs or channels of an NVLink domain by a ResourceClaim."""
+    return cluster.fabric.nic_claim() is not None or _claims_gpus(cluster)
+
+
+def _claims_gpus(cluster: Cluster) -> bool:
+    operator = cluster.gpu_operator
+    return operator is not None and (operator.allocation == "dra" or operator.compute_domains)
 
 
 def unserved(cluster: Cluster, minor: str) -> str:
     """Return why a Kubernetes minor, such as ``"1.36"``, is not for the stack; empty if it is."""
     combination, names = COMBINATIONS[cluster.versions], addons(cluster)
-    operator = cluster.gpu_operator
-    claims = cluster.fabric.nic_claim() is not None or (
-        operator is not None and (operator.allocation == "dra" or operator.compute_domains)
-    )
-    if claims and _minor(minor) < _CLAIMS_SINCE:
+    if claims_devices(cluster) and _minor(minor) < _CLAIMS_SINCE:
         return (
             f"Kubernetes {minor} does not serve resource.k8s.io/v1, in which the stack claims "
             "devices: it is served from 1.34 on"

@@ -12,7 +12,7 @@ from railhead.base.finding import Finding
 from railhead.base.names import TRAINING_LABEL
 from railhead.catalog.versions import COMBINATIONS, Controller, Part
 from railhead.config.live import MANAGED, described, require_own, target
-from railhead.config.served import addons, unserved
+from railhead.config.served import addons, claims_devices, unserved
 from railhead.kube import nodes
 from railhead.kube.errors import ApiError
 from railhead.kube.published import find_contract
@@ -28,6 +28,9 @@ Object = Mapping[str, Any]
 # How a distribution's kubelet ends its version (rke2, k3s and k0s, their releases); kubeadm's and
 # a managed cluster's end otherwise or not at all.
 _SUFFIXES = {"rke2": "+rke2", "k3s": "+k3s", "k0s": "+k0s"}
+# Its connection to a driver is dead once idle (kubernetes #133934, mended in 1.34.2). Clouds' own
+# builds, whose versions end otherwise, may have the mend.
+_DEAF = re.compile(r"v1\.34\.[01](\+.*)?")
 # canonical/microk8s: on each of its nodes.
 _MICROK8S = "microk8s.io/cluster"
 # Those that give a pod its devices by CDI; OKE's nodes run CRI-O.
@@ -115,12 +118,22 @@ def identity(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
 
 
 def kubernetes(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
-    """Compare the API server's minor with what the stack's versions serve."""
+    """Compare the API server's minor with what the stack's versions serve, and kubelets' releases.
+
+    Kubelets matter where pods claim devices.
+    """
     minor = nodes.live_minor(client)
     if wrong := unserved(cluster, minor):
         yield failed(wrong)
     else:
         yield ok(f"Kubernetes {minor} is served by versions {cluster.versions!r}")
+    deaf = [node for node in _members(client, cluster) if _DEAF.fullmatch(_kubelet(node))]
+    if deaf and claims_devices(cluster):
+        yield failed(
+            f"{_named(deaf)}: kubelet {_kubelet(deaf[0])} no longer reaches a driver of claimed "
+            "devices (DRA) that it left alone for 30 minutes: pods then neither start nor end",
+            "upgrade kubelets to 1.34.2 or newer",
+        )
 
 
 def pools(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
@@ -201,10 +214,13 @@ def distribution(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Findi
 
 
 def _distribution(node: Object) -> str:
-    version = node["status"]["nodeInfo"]["kubeletVersion"]
     if _MICROK8S in (node["metadata"].get("labels") or {}):
         return "microk8s"
-    return next((name for name, end in _SUFFIXES.items() if end in version), "kubeadm")
+    return next((name for name, end in _SUFFIXES.items() if end in _kubelet(node)), "kubeadm")
+
+
+def _kubelet(node: Object) -> str:
+    return str(node["status"]["nodeInfo"]["kubeletVersion"])
 
 
 def kubelet(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding]:
