@@ -490,7 +490,12 @@ def subnets(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
             yield failed(f"{subnet} has {free} addresses free, {need} are needed")
         else:
             yield ok(f"{subnet} has {free} addresses free, {need} are needed")
-        yield from _way_out(aws, network.vpc_id, subnet)
+        # EC2 gives no public address to an instance of several network interfaces, as those of all
+        # pools are (EKS user guide, create-managed-node-group).
+        addressed = there["MapPublicIpOnLaunch"] and all(
+            pool.availability_zone != zone for pool in cluster.pools
+        )
+        yield from _way_out(aws, network.vpc_id, subnet, addressed=addressed)
     yield from _opened(aws, network)
 
 
@@ -562,18 +567,30 @@ def _default_routes(aws: Aws, vpc: str, subnet: str) -> list[Mapping[str, Any]]:
     ]
 
 
-def _way_out(aws: Aws, vpc: str, subnet: str) -> Iterator[Finding]:
-    if not _default_routes(aws, vpc, subnet):
+def _way_out(aws: Aws, vpc: str, subnet: str, *, addressed: bool) -> Iterator[Finding]:
+    """Find a subnet without a way out; ``addressed``: its nodes have public addresses."""
+    routes = _default_routes(aws, vpc, subnet)
+    if not routes:
         yield failed(
             f"{subnet} has no active route to 0.0.0.0/0: nodes reach no registry",
             "add a route to a NAT or transit gateway",
         )
+    elif not addressed and any(map(_internet, routes)):
+        yield failed(
+            f"{subnet} is a public subnet, whose way out is an internet gateway, and its nodes get "
+            "no public address: they reach no registry, and their group fails for good",
+            "name a subnet whose route to 0.0.0.0/0 is a NAT or transit gateway",
+        )
+
+
+def _internet(route: Mapping[str, Any]) -> bool:
+    return str(route.get("GatewayId", "")).startswith("igw-")
 
 
 def _opened(aws: Aws, network: ExistingNetwork) -> Iterator[Finding]:
     """Find gateways that VPC Block Public Access closes."""
     out = any(
-        route.get("NatGatewayId") or str(route.get("GatewayId", "")).startswith("igw-")
+        route.get("NatGatewayId") or _internet(route)
         for subnet in network.private_subnets.values()
         for route in _default_routes(aws, network.vpc_id, subnet)
     )

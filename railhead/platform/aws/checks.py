@@ -868,6 +868,28 @@ def _label(path: str, key: str, pool: AwsPool) -> Iterator[Problem]:
         yield f"{path}.labels.{key}", f"{value!r} is not the {selected!r} of node_selector"
 
 
+def _label_texts(path: str, pool: AwsPool) -> Iterator[Problem]:
+    """Yield labels that Kubernetes takes and EKS does not: `up` ends once the cluster is there.
+
+    EKS API reference, CreateNodegroup (labels); containers-roadmap, issue 2447, open.
+    """
+    for where in ("node_selector", "labels"):
+        for key, value in getattr(pool, where).items():
+            if reserved_label(key):
+                continue
+            if not value:
+                yield (
+                    f"{path}.{where}.{key}",
+                    "is empty, and EKS gives nodes no label without a value: write 'true'",
+                )
+            if len(key) > aws.NODE_LABEL_KEY:
+                yield (
+                    f"{path}.{where}.{key}",
+                    f"has {len(key)} characters, and EKS takes {aws.NODE_LABEL_KEY}, the prefix "
+                    "among them",
+                )
+
+
 def _selector(path: str, pool: AwsPool) -> Iterator[Problem]:
     """Yield labels that differ from those that EKS gives nodes."""
     given = {
@@ -1217,6 +1239,7 @@ _POOL_CHECKS: tuple[Callable[[str, AwsPool], Iterator[Problem]], ...] = (
     _min_nodes,
     _repair,
     _labels,
+    _label_texts,
     _selector,
     _taints,
 )

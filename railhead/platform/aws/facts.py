@@ -359,6 +359,7 @@ LOG_RETENTION_DAYS = (
 # EKS API reference, CreateNodegroup; EC2 API reference, CreateLaunchTemplate, CreatePlacementGroup
 # and CreateSecurityGroup; IAM API reference, CreateRole; EFS, CreateFileSystem; KMS, CreateAlias.
 NODE_GROUP_NAME = 63
+NODE_LABEL_KEY = 63
 LAUNCH_TEMPLATE_NAME = 128
 PLACEMENT_GROUP_NAME = 255
 SECURITY_GROUP_NAME = 255

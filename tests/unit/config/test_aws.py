@@ -373,6 +373,18 @@ MISTAKES: tuple[tuple[str, Edit, str], ...] = (
         put(*POOL, "labels", value={"railhead.dev/pool": "other"}),
         "pools[0].labels.railhead.dev/pool: 'other' is not the 'h100' of node_selector",
     ),
+    (
+        PROD,
+        put(*POOL, "node_selector", value={"acme.com/h100": ""}),
+        "pools[0].node_selector.acme.com/h100: is empty, and EKS gives nodes no label without a "
+        "value: write 'true'",
+    ),
+    (
+        PROD,
+        put(*POOL, "labels", value={f"gpus.{'research.' * 6}acme.com/team": "vision"}),
+        f"pools[0].labels.gpus.{'research.' * 6}acme.com/team: has 72 characters, and EKS takes "
+        "63, the prefix among them",
+    ),
     # Network and access
     (
         PROD,

@@ -171,14 +171,19 @@ def world() -> Iterator[World]:
         IDS["tgw"] = ec2.create_transit_gateway()["TransitGateway"]["TransitGatewayId"]
         IDS["vpc"] = vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
         ec2.modify_vpc_attribute(VpcId=vpc, EnableDnsHostnames={"Value": True})
-        gateway = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
-        ec2.attach_internet_gateway(InternetGatewayId=gateway, VpcId=vpc)
+        for at, zone in enumerate("ab"):
+            IDS[zone] = ec2.create_subnet(
+                VpcId=vpc, CidrBlock=f"10.0.{at * 16}.0/20", AvailabilityZone=f"{REGION}{zone}"
+            )["Subnet"]["SubnetId"]
+        gateway = ec2.create_nat_gateway(SubnetId=IDS["b"], ConnectivityType="private")
         [table] = ec2.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [vpc]}])[
             "RouteTables"
         ]
         IDS["table"] = table["RouteTableId"]
         ec2.create_route(
-            RouteTableId=IDS["table"], DestinationCidrBlock="0.0.0.0/0", GatewayId=gateway
+            RouteTableId=IDS["table"],
+            DestinationCidrBlock="0.0.0.0/0",
+            NatGatewayId=gateway["NatGateway"]["NatGatewayId"],
         )
         options = ec2.create_dhcp_options(
             DhcpConfigurations=[
@@ -187,10 +192,6 @@ def world() -> Iterator[World]:
         )["DhcpOptions"]["DhcpOptionsId"]
         ec2.associate_dhcp_options(DhcpOptionsId=options, VpcId=vpc)
         IDS["image"] = ec2.register_image(Name="amazon-eks-node")["ImageId"]
-        for at, zone in enumerate("ab"):
-            IDS[zone] = ec2.create_subnet(
-                VpcId=vpc, CidrBlock=f"10.0.{at * 16}.0/20", AvailabilityZone=f"{REGION}{zone}"
-            )["Subnet"]["SubnetId"]
         keys = made.client("sts").assume_role(
             RoleArn=f"arn:aws:iam::{ACCOUNT}:role/platform-engineers", RoleSessionName="ada"
         )["Credentials"]
@@ -631,6 +632,34 @@ def test_vpc_that_is_excluded_stays_open(
     excluded(names[exclusion], state=state)
     findings = checks.subnets(reader, cluster(fitted(section(BLOCK))))
     assert [f.passed for f in findings if f.passed is not True] == passed
+
+
+@pytest.mark.parametrize(
+    ("zone", "addressed", "refused"), [("a", True, True), ("b", False, True), ("b", True, False)]
+)
+def test_public_subnet_without_addresses_is_refused(
+    reader: Aws, monkeypatch: pytest.MonkeyPatch, zone: str, addressed: bool, refused: bool
+) -> None:
+    """Nodes of the pool, in zone a, have several interfaces, and so no public address."""
+    ask, require = reader.ask, reader.require
+    way = {"DestinationCidrBlock": "0.0.0.0/0", "GatewayId": "igw-0", "State": "active"}
+
+    def subnet(call: str, **asked: Any) -> Any:
+        given: Any = ask(call, **asked)
+        if call == "ec2:DescribeSubnets":
+            given["Subnets"][0]["MapPublicIpOnLaunch"] = addressed
+        return given
+
+    def routes(call: str, **asked: Any) -> Any:
+        own = call == "ec2:DescribeRouteTables" and IDS[zone] in str(asked)
+        return {"RouteTables": [{"Routes": [way]}]} if own else require(call, **asked)
+
+    monkeypatch.setattr(reader, "ask", subnet)
+    monkeypatch.setattr(reader, "require", routes)
+    wrong = [
+        f.text for f in checks.subnets(reader, cluster(fitted(section(BLOCK)))) if not f.passed
+    ]
+    assert [f"{IDS[zone]} is a public subnet" in text for text in wrong] == [True] * refused
 
 
 @pytest.mark.parametrize("allowed", ["allowed", "not-allowed"])
