@@ -17,13 +17,15 @@ import os
 import re
 import sys
 import time
+from collections.abc import Mapping
 from typing import Any
 
 # A wrong command line, as sysexits has it: a runtime starts nothing again after it.
 WRONG_WORLD = 64
 # When one process is gone, those of other pods die too. As they are not the cause, they exit later.
 LATER_SECONDS = 5.0
-_SIZE = r"--{}(?:=|$)(.*)"
+_ARGUMENT = r"--{}(?:=|$)(.*)"
+_HERE = re.compile(r"(localhost|127\.0\.0\.1)?(:\d*)?")
 # Not empty once a step was in the right world. The hook stays: PyTorch walks its hooks as it calls
 # them (torch 2.15, torch/optim/optimizer.py, profile_hook_step), and none can go meanwhile.
 _CHECKED: list[bool] = []
@@ -56,6 +58,56 @@ def wrong_world(nodes: str, processes: str, built: int) -> str:
     )
 
 
+def _own(words: list[str]) -> list[str]:
+    """Return torchrun's arguments without the program's."""
+    for at, word in enumerate(words):
+        following = "".join(words[at + 1 : at + 2])
+        if word.endswith(".py") or (word in ("-m", "--module") and following[:1] != "-"):
+            return words[:at]
+    return words
+
+
+def _value(words: list[str], name: str, otherwise: str) -> str:
+    """Return the value of an argument, in whose name ``.`` is ``-`` or ``_``."""
+    for at, word in enumerate(words):
+        if match := re.match(_ARGUMENT.format(name), word):
+            otherwise = match[1] or "".join(words[at + 1 : at + 2])
+    return otherwise
+
+
+def wrong_meeting(words: list[str], variables: Mapping[str, str]) -> str:
+    """Return why this node would wait for the others at itself; empty if it does not.
+
+    The first node may, for the others can come there. c10d without an endpoint takes localhost
+    (torch 2.15, torch/distributed/elastic/rendezvous/utils.py, parse_rendezvous_endpoint).
+
+    Args:
+        words: torchrun's arguments, which win over the variables.
+        variables: the pod's.
+    """
+    own = _own(words)
+
+    def value(name: str, otherwise: str) -> str:
+        return _value(own, name, variables.get(f"PET_{name.replace('.', '_').upper()}", otherwise))
+
+    nodes = value("nnodes", "1")
+    if variables.get("PET_NODE_RANK", "0") == "0" or not nodes.isdigit() or int(nodes) < 2:
+        return ""
+    backend, place = value("rdzv.backend", "static"), value("rdzv.endpoint", "")
+    if backend == "static":
+        place = place or value("master.addr", "")
+    if "--standalone" in own:
+        backend, place = "c10d", ""
+    if backend not in ("static", "c10d") or not _HERE.fullmatch(place):
+        return ""
+    return (
+        f"torchrun waits at {place or 'localhost'} for {nodes} nodes, and each node would at "
+        "itself: leave out --standalone, --rdzv-backend, --rdzv-endpoint and --master-addr, and "
+        "they meet at the job's first node; or, if each node is to train alone, set "
+        "RAILHEAD_LAUNCHER=none (`launcher: none` in a job file)"
+    )
+
+
 def wrong_launch(words: list[str], nodes: str, processes: str, asked: str) -> str:
     """Return what is wrong with the world that torchrun would build; empty if it is as requested.
 
@@ -65,13 +117,9 @@ def wrong_launch(words: list[str], nodes: str, processes: str, asked: str) -> st
         processes: PET_NPROC_PER_NODE.
         asked: processes of all nodes that the job asked for; empty if it does not say.
     """
-    end = next((at for at, word in enumerate(words) if word.endswith(".py")), len(words))
-    size = {"nnodes": nodes, "nproc.per.node": processes}
-    for name in size:
-        for at, word in enumerate(words[:end]):
-            if match := re.match(_SIZE.format(name), word):
-                size[name] = match[1] or "".join(words[at + 1 : at + 2])
-    nodes, processes = size.values()
+    own = _own(words)
+    nodes = _value(own, "nnodes", nodes)
+    processes = _value(own, "nproc.per.node", processes)
     if not (nodes.isdigit() and processes.isdigit() and asked.isdigit()):
         return ""
     built = int(nodes) * int(processes)
@@ -153,7 +201,9 @@ def watch() -> None:
         return
     if _is_torchrun():
         names = ("PET_NNODES", "PET_NPROC_PER_NODE", "RAILHEAD_WORLD_SIZE")
-        if wrong := wrong_launch(sys.argv[1:], *(os.environ.get(name, "") for name in names)):
+        sizes = (os.environ.get(name, "") for name in names)
+        words = sys.argv[1:]
+        if wrong := wrong_launch(words, *sizes) or wrong_meeting(words, os.environ):
             _end(wrong)
     try:
         from torch.optim.optimizer import register_optimizer_step_pre_hook

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from railhead.framework.programs.world import wrong_launch, wrong_world
+from railhead.framework.programs.world import wrong_launch, wrong_meeting, wrong_world
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -837,6 +837,11 @@ FURTHER: tuple[tuple[str, Seen, bool], ...] = (
     (
         "rank-count-disagrees",
         log(f"error: {wrong_launch([], '2', '1', '4')}"),
+        True,
+    ),
+    (
+        "rank-count-disagrees",
+        log(f"error: {wrong_meeting(['--standalone'], {'PET_NNODES': '2', 'PET_NODE_RANK': '1'})}"),
         True,
     ),
     (

@@ -129,6 +129,38 @@ def test_a_world_of_another_size_is_not_built(
     assert alone.returncode == 0
 
 
+@pytest.mark.parametrize(
+    ("words", "variables", "meets"),
+    [
+        # torchtitan's run_train.sh
+        ("--nproc_per_node=8 --rdzv_backend c10d --rdzv_endpoint=localhost:0 -m titan", {}, False),
+        ("--rdzv-backend=c10d train.py", {}, False),
+        ("--rdzv-backend=c10d --rdzv-endpoint=a-node-0-0.a:29500 train.py", {}, True),
+        ("--rdzv-backend=c10d train.py", {"PET_RDZV_ENDPOINT": "a-worker-0:29400"}, True),
+        # Megatron-LM's scripts with NUM_NODES alone edited
+        ("--nnodes 2 --master_addr localhost --master_port 6000 train.py", {}, False),
+        ("--nnodes 1 --master_addr localhost train.py", {}, True),
+        ("--rdzv_endpoint=127.0.0.1 train.py", {}, False),
+        ("--standalone train.py", {}, False),
+        ("train.py", {}, True),
+        ("train.py --master_addr localhost", {}, True),
+        ("-m mine.train --standalone", {}, True),
+        ("--rdzv_backend=etcd --rdzv_endpoint=localhost:2379 train.py", {}, True),
+        # The others come to the first node, and an elastic job has no first node.
+        ("--master_addr localhost train.py", {"PET_NODE_RANK": "0"}, True),
+        ("--rdzv-backend=c10d train.py", {"PET_NNODES": "1:2"}, True),
+        ("--master_addr localhost train.py", {"RAILHEAD_LAUNCHER": "none"}, True),
+    ],
+)
+def test_node_that_would_wait_at_itself_ends(
+    site: Path, words: str, variables: dict[str, str], meets: bool
+) -> None:
+    pod = {"PET_NNODES": "2", "PET_NODE_RANK": "1", "PET_MASTER_ADDR": "a-node-0-0.a"}
+    done = ended(site, "torchrun", *words.split(), **pod | variables)
+    assert (done.returncode, done.stdout) == ((0, "ran\n") if meets else (world.WRONG_WORLD, ""))
+    assert meets or "each node would at itself" in done.stderr
+
+
 def test_a_wrong_world_is_hopeless() -> None:
     assert world.WRONG_WORLD in HOPELESS
 
