@@ -45,6 +45,9 @@ def head(words: list[str], nodes: int, port: int) -> int:
         if not whole(nodes):
             return 1
         code = _following(signal.SIGTERM, signal.SIGINT)(words).wait()
+        if code == 0 and ENDING.is_set():
+            # It has saved and is not over: a gang whose pods all end well counts as complete.
+            return 128 + signal.SIGTERM
         if code == 0:
             tell(nodes - 1, port + OVER)
         return code if code >= 0 else 128 - code

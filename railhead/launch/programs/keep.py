@@ -367,6 +367,7 @@ class Child:
 
     def __init__(self, words: list[str], keeper: Keeper | None) -> None:
         self._pid = 0
+        self._ending = False
         self._early: list[int] = []
         self._select = selectors.DefaultSelector()
         # A signal, such as that of a process that ended, ends the wait for output.
@@ -399,9 +400,14 @@ class Child:
         elif os.getpid() != 1 or catches(self._pid, number):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, number)
+                self._ending = self._ending or number == signal.SIGTERM
 
     def code(self) -> int:
-        """Hand on all that it prints; return its exit code, as a shell has it."""
+        """Hand on all that it prints; return its exit code, as a shell has it.
+
+        For 0 after SIGTERM 143: a pod that ends well counts as complete, also one that is drained
+        (kubernetes 1.35, pkg/controller/job/indexed_job_utils.go, calculateSucceededIndexes).
+        """
         ended = None
         while ended is None:
             for key, _ in self._select.select():
@@ -411,6 +417,8 @@ class Child:
         for key in list(self._select.get_map().values()):
             if key.data:
                 self._drain(key)
+        if self._ending and ended == 0:
+            return 128 + signal.SIGTERM
         return 128 + os.WTERMSIG(ended) if os.WIFSIGNALED(ended) else os.WEXITSTATUS(ended)
 
     def _read(self, key: selectors.SelectorKey) -> int:

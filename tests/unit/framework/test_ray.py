@@ -126,13 +126,14 @@ def test_worker_whose_ray_dies_ends_with_a_failure(play: Play) -> None:
     assert worker.wait(60) == 1
 
 
-def test_sigterm_reaches_the_program_which_may_save(play: Play) -> None:
-    saves = "trap 'touch $PLAY/saved; exit 7' TERM; touch $PLAY/began; "
+@pytest.mark.parametrize(("own", "code"), [(7, 7), (0, 143)])
+def test_program_may_save_at_sigterm_and_is_not_over(play: Play, own: int, code: int) -> None:
+    saves = f"trap 'touch $PLAY/saved; exit {own}' TERM; touch $PLAY/began; "
     saves += "while :; do sleep 0.1; done"
     head = play.pod(0, "sh", "-c", saves, nodes=1)
     play.await_file("began")
     head.send_signal(signal.SIGTERM)
-    assert head.wait(60) == 7
+    assert head.wait(60) == code
     assert (play.folder / "saved").exists()
 
 

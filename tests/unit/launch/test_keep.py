@@ -175,6 +175,22 @@ def test_a_signal_reaches_the_command(pod: Pod) -> None:
     assert pod.texts() == ["ready", "got 10", "got 15"]
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGUSR1, 0)])
+def test_command_that_saves_at_sigterm_is_not_complete(pod: Pod, number: int, code: int) -> None:
+    script = (
+        "import signal, sys, time\n"
+        f"signal.signal({int(number)}, lambda *_: sys.exit(0))\n"
+        "print('ready', flush=True)\n"
+        "while True: time.sleep(0.1)"
+    )
+    process = pod.start(*PYTHON, script)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    process.send_signal(number)
+    process.communicate(timeout=60)
+    assert process.returncode == code
+
+
 def test_a_signal_without_a_handler_ends_it_as_a_shell_has_it(pod: Pod) -> None:
     process = pod.start("sh", "-c", "echo ready; exec sleep 60")
     assert process.stdout is not None
@@ -862,7 +878,8 @@ def test_signals_for_the_command_are_forwarded(
     played.handlers[signal.SIGHUP](signal.SIGHUP, None)
     played.ends = [(77, 0)]
     os.write(played.wake, b"\0")
-    assert child.code() == 0
+    # It had SIGTERM, so it is not over.
+    assert child.code() == 143
 
 
 @pytest.mark.parametrize(("status", "code"), [(0, 0), (3 << 8, 3), (9, 137), (15, 143)])
