@@ -228,6 +228,11 @@ class Framework(ABC):
         del seconds
         return {}
 
+    def waiting(self, seconds: int) -> dict[str, str]:
+        """Return the variables by which the first pods wait so long for the last one."""
+        del seconds
+        return {}
+
     def job_set(self, job: Mapping[str, Any], nodes: int) -> dict[str, Any]:
         """Return the part of a runtime's JobSet that runs ``job``, the spec of the Job of its pods.
 

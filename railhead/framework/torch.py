@@ -239,6 +239,16 @@ class Torch(Framework):
         """
         return {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(seconds)}
 
+    def waiting(self, seconds: int) -> dict[str, str]:
+        """Return torchrun's patience, at least its own 900 s; ``--rdzv-conf`` takes its place.
+
+        ``timeout`` is for ``static``. c10d joins within 600 s else, and its agents end if the first
+        pod does not serve them within 60 s, which pulls its image yet (torch 2.15,
+        torch/distributed/elastic/rendezvous: dynamic_rendezvous.py, c10d_rendezvous_backend.py).
+        """
+        names = ("timeout", "join_timeout", "read_timeout")
+        return {"PET_RDZV_CONF": ",".join(f"{name}={max(seconds, 900)}" for name in names)}
+
     def process(self, gang: Gang, node: int, local: int) -> dict[str, str]:
         """torch/distributed/elastic/agent/server/local_elastic_agent.py, ``_start_workers``."""
         return {

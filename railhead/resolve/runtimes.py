@@ -106,7 +106,7 @@ def _runtime(cluster: Cluster, config: RuntimeConfig) -> ResolvedRuntime:
     claims = tuple(c for c in cluster.checkpoints if c.name == config.checkpoint)
     datasets = tuple(d for d in cluster.datasets if d.name in config.datasets)
     shares = _shares(cluster, pool, gpus)
-    environment = _environment(config, framework, wired)
+    environment = _environment(cluster, config, framework, wired)
     # As close together as free capacity allows: within one of these, else within the next wider.
     level = cluster.topology[-2] if len(cluster.topology) > 1 else cluster.topology[0]
     placed = scheduler_of(cluster).placed(cluster, pool, level)
@@ -274,17 +274,20 @@ def _in_template(wired: Wiring) -> dict[str, Any]:
     return wire(bare, wired, container="trainer")
 
 
-def _environment(config: RuntimeConfig, framework: Framework, wired: Wiring) -> Mapping[str, str]:
+def _environment(
+    cluster: Cluster, config: RuntimeConfig, framework: Framework, wired: Wiring
+) -> Mapping[str, str]:
     """Return the variables; the stack's win over the image's, and those over the fabric's."""
     image = IMAGES.get(config.image)
     of_image = {v.name: v.value for v in image.environment} if image else {}
     # An image's own PYTHONPATH cannot be known, and is replaced: the stack sets it if needed.
     python = {"PYTHONPATH": PYTHON_DIRECTORY} if framework.python else {}
     saving = framework.saving(config.grace_seconds)
+    waiting = framework.waiting(cluster.ready_timeout_seconds)
     interfaces = wired.environment.get("GLOO_SOCKET_IFNAME")
     sockets = dict.fromkeys(framework.sockets, interfaces) if interfaces else {}
     logs = {LOGS: config.logs} if config.logs != "kept" else {}
-    ours = dict(framework.unwired) | sockets | saving | python | logs
+    ours = dict(framework.unwired) | sockets | saving | waiting | python | logs
     own = ours | of_image | dict(config.environment)
     if python and own["PYTHONPATH"] != PYTHON_DIRECTORY:
         own["PYTHONPATH"] += f":{PYTHON_DIRECTORY}"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from railhead import config
 from railhead.base.errors import InputError
 from railhead.base.retries import HOPELESS
 from railhead.framework import FRAMEWORKS
@@ -20,6 +21,8 @@ from railhead.launch.apis import apis
 from railhead.launch.job import parse_job
 from railhead.launch.plan import Plan, make_plan
 from railhead.launch.render import train_job
+from railhead.resolve.runtimes import runtimes
+from tests.components.recording import lab_cluster
 from tests.wiring import contract
 
 TWO = Gang(job="a", hosts=("a-node-0-0.a", "a-node-0-1.a"), processes=4)
@@ -163,6 +166,20 @@ def test_node_that_would_wait_at_itself_ends(
 
 def test_a_wrong_world_is_hopeless() -> None:
     assert world.WRONG_WORLD in HOPELESS
+
+
+@pytest.mark.parametrize(("ready", "patience"), [(600, 900), (1800, 1800)])
+def test_torchrun_waits_for_the_last_pod_as_kueue_does(ready: int, patience: int) -> None:
+    """The time of ``static``, and those of c10d for joining and for the first pod to serve."""
+    raw = lab_cluster() | {"ready_timeout_seconds": ready}
+    [runtime] = runtimes(config.parse(raw, where="test"))
+    conf = runtime.environment["PET_RDZV_CONF"]
+    assert dict(part.split("=") for part in conf.split(",")) == dict.fromkeys(
+        ("timeout", "join_timeout", "read_timeout"), str(patience)
+    )
+    raw["runtimes"][0]["environment"] = {"PET_RDZV_CONF": "timeout=60"}
+    [runtime] = runtimes(config.parse(raw, where="test"))
+    assert runtime.environment["PET_RDZV_CONF"] == "timeout=60"
 
 
 def planned(*words: str, framework: str = "torch", nodes: int = 2, processes: int = 4) -> Plan:
