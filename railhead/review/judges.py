@@ -88,14 +88,19 @@ def _is_apart(text: str) -> bool:
     content = mapping(text)
     if not content or _REVIEWS.search(text):
         return False
-    # YAML 1.1 reads the key `on` as a boolean.
-    events = content.get("on", content.get(True))
-    if not isinstance(events, Mapping):
-        names = events if isinstance(events, list) else [events]
-        events = dict.fromkeys(map(str, names))
-    return bool(events) and all(
-        event in _APART or (event == "push" and _is_tagged(when)) for event, when in events.items()
+    starts = events(content)
+    return bool(starts) and all(
+        event in _APART or (event == "push" and _is_tagged(when)) for event, when in starts.items()
     )
+
+
+def events(workflow: Mapping[Any, Any]) -> Mapping[str, Any]:
+    """Return event -> when, of what starts a workflow of GitHub."""
+    # YAML 1.1 reads the key `on` as a boolean.
+    starts = workflow.get("on", workflow.get(True))
+    if isinstance(starts, Mapping):
+        return starts
+    return dict.fromkeys(map(str, starts if isinstance(starts, list) else [starts]))
 
 
 def _is_tagged(when: Any) -> bool:

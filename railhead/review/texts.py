@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
+from typing import Any
 
 from railhead.review.judged import Judged, locate
+from railhead.review.judges import events
 from railhead.review.model import Finding, Level
 from railhead.review.reading import mapping, strip_comment
 from railhead.review.sources import ASIDE, Sources
@@ -60,7 +62,17 @@ _STATE = {
     "encryptionsalt": _LOCKED,
     "secretsprovider": _LOCKED,
 }
-_STRANGERS = ("github.event.pull_request.head", "github.head_ref", "refs/pull/")
+_STRANGERS = ("github.event.pull_request.head", "github.head_ref", "refs/pull/", "gh pr checkout")
+# Events that strangers start, with the base branch's secrets and roles (GitHub documentation,
+# "Events that trigger workflows"); the others are about no pull request's code.
+_COMMENTS = frozenset({"discussion_comment", "issue_comment"})
+_OF_BASE = re.compile(r"\b(pull_request_target|issue_comment|discussion_comment)\b")
+_BY_STRANGERS = _COMMENTS | {"discussion", "issues", "pull_request_target"}
+# Texts that they write (GitHub documentation, "Script injections"), but for a mere question.
+_WRITTEN = re.compile(
+    r"\$\{\{(?:(?!\}\}).)*?\b(?<!contains\()(?<!startsWith\()(?<!endsWith\()github\.(head_ref"
+    r"|event\.[\w.*]+\.(?:body|title|message|email|page_name)|event\.[\w.]+\.head\.(?:ref|label))\b"
+)
 
 
 _INSTALLS = "who runs `pulumi up`: what is installed runs with their credentials"
@@ -142,22 +154,49 @@ def projects(source: Sources) -> Iterator[Finding]:
 
 
 def pipelines(source: Sources) -> Iterator[Finding]:
-    """Yield each workflow that newly runs a pull request's code with the base branch's rights."""
+    """Yield each workflow that newly runs what strangers write with the base branch's rights."""
     for name in source.changed:
         if name.startswith(".github/") and name.endswith((".yml", ".yaml")):
             before, after = (text or "" for text in source.texts(name))
-            if _runs_strangers(after) and not _runs_strangers(before):
+            who = "nobody, until a stranger takes them"
+            if (event := _runs_strangers(after)) and not _runs_strangers(before):
                 what = "runs the code of every pull request, of forks too, with the secrets and "
-                what += "roles of the base branch (`pull_request_target`): use `pull_request`"
-                who = "nobody, until a stranger takes them"
+                what += f"roles of the base branch (`{event}`): use `pull_request`, or let members "
+                what += "alone start it (`author_association`)"
                 result = Judged("refuse", "rights", what, who, "pipeline-strangers")
-                yield locate(source, name, name, result, "pull_request_target", *_STRANGERS)
+                yield locate(source, name, name, result, event, *_STRANGERS)
+            for text in sorted(_spliced(after) - _spliced(before)):
+                what = f"puts github.{text} into a script: a stranger writes it, and the shell "
+                what += "runs what it says with all that the job may do; hand it over by `env`"
+                result = Judged("refuse", "rights", what, who, "pipeline-strangers")
+                yield locate(source, name, f"{name}: {text}", result, text)
 
 
-def _runs_strangers(text: str) -> bool:
-    """Return whether a workflow has the base's secrets and checks out the pull request."""
+def _runs_strangers(text: str) -> str:
+    """Return the event by which a workflow runs a pull request's code with the base's secrets."""
     lines = "\n".join(map(strip_comment, text.splitlines()))
-    return "pull_request_target" in lines and any(ref in lines for ref in _STRANGERS)
+    if not any(ref in lines for ref in _STRANGERS):
+        return ""
+    starts = set(_OF_BASE.findall(lines))
+    # Members alone may start what asks who wrote the comment.
+    return max(starts - _COMMENTS if "author_association" in lines else starts, default="")
+
+
+def _spliced(text: str) -> set[str]:
+    """Return what strangers write and GitHub puts into a workflow's scripts, as they start it."""
+    workflow = mapping(text) or {}
+    if _BY_STRANGERS.isdisjoint(events(workflow)):
+        return set()
+    return {text for script in _scripts(workflow) for text in _WRITTEN.findall(script)}
+
+
+def _scripts(part: Any) -> Iterator[str]:
+    """Yield the scripts of a workflow, those of actions/github-script too."""
+    if isinstance(part, Mapping):
+        yield from (str(part[key]) for key in ("run", "script") if key in part)
+        part = list(part.values())
+    for inner in part if isinstance(part, list) else ():
+        yield from _scripts(inner)
 
 
 def _installed(source: Sources) -> list[str]:

@@ -331,8 +331,40 @@ def test_workflow_that_runs_strangers_is_refused(repository: Path) -> None:
         ("on: pull_request_target\n    ref: ${{ github.head_ref }}\n", True),
         ("on: pull_request_target\n", False),
         (f"on: pull_request  # not pull_request_target\n{head}", False),
+        ("on: issue_comment\n    ref: refs/pull/${{ github.event.issue.number }}/head\n", True),
+        ("on: issue_comment\nrun: gh pr checkout 7\n", True),
+        ("on: issue_comment\nif: author_association\nrun: gh pr checkout 7\n", False),
+        (f"on: pull_request_target\nif: author_association\n{head}", True),
+        ("on: issue_comment\n", False),
     ):
         assert bool(list(pipelines(write(source, name, None, text)))) is refused, text
+
+
+@pytest.mark.parametrize(
+    ("events", "step", "text"),
+    [
+        ("issue_comment", "run: echo ${{ github.event.comment.body }}", "event.comment.body"),
+        ("[push, issues]", "run: echo ${{ github.event.issue.title }}", "event.issue.title"),
+        ("{discussion: }", "with: {script: '${{github.event.discussion.body}}'}", "n.body"),
+        ("pull_request_target", "run: echo ${{ format('{0}', github.head_ref) }}", "head_ref"),
+        ("pull_request_target", "run: '${{ github.event.pull_request.head.ref }}'", "head.ref"),
+        # Handed over, no stranger's text, and without the base's rights.
+        ("issue_comment", "env: {A: '${{ github.event.comment.body }}'}", ""),
+        ("issue_comment", "run: echo ${{ github.event.comment.id }}", ""),
+        ("issues", "run: echo ${{ contains(github.event.issue.title, 'a') }}", ""),
+        ("pull_request", "run: echo ${{ github.head_ref }}", ""),
+    ],
+)
+def test_strangers_text_in_a_script_is_refused(
+    repository: Path, events: str, step: str, text: str
+) -> None:
+    workflow = f"on: {events}\njobs:\n  a:\n    steps:\n      - {step}\n"
+    source = write(laid(repository), ".github/workflows/it.yml", None, workflow)
+    rows = [row for row in pipelines(source) if "into a script" in row.what]
+    assert [f"{row.level} {row.loss}" for row in rows] == ["refuse rights"] * bool(text)
+    assert all(f"{text} into a script" in row.what for row in rows)
+    # What stands is not told again.
+    assert not list(pipelines(write(source, ".github/workflows/it.yml", workflow, f"{workflow}\n")))
 
 
 @pytest.mark.parametrize(
