@@ -622,7 +622,8 @@ def _lets_in(path: str, values: Mapping[str, Any]) -> Judged | None:
 
 
 def _value(path: str, was: Any, now: Any, *, code: bool) -> Judged:
-    text = f"value {path}: {short(was)} -> {short(now)}"
+    # One that goes is the chart's, or that of the program which reads it.
+    text = f"value {path}: {short(was)} -> {'its default' if now is None else short(now)}"
     within = path.rpartition("controllerManagerConfigYaml.")[2]
     for key, meaning in _KUEUE if within != path else ():
         if within == key or within.startswith(f"{key}."):

@@ -302,6 +302,15 @@ SETTINGS: tuple[Setting, ...] = (
         "({was} -> {now})",
         "the team",
     ),
+    Setting(
+        "teams*.priority",
+        swapped,
+        "ask",
+        "quota",
+        "jobs that name no priority are {now} from now on, not {was}: they make room for other "
+        "jobs, and are made room for",
+        "who runs or waits beside them",
+    ),
     Setting("teams*.weight", less, "ask", "quota", "gets less of what is unused: {was} -> {now}"),
     Setting("teams*.shares*.borrow", _sooner, "ask", "quota", "may borrow {now} nodes, not {was}"),
     Setting("teams*.shares*.lend", _sooner, "ask", "quota", "lends {now} nodes, not {was}"),

@@ -181,9 +181,9 @@ CHANGES = [
                 "tolerations",
                 [{"key": "a"}],
                 None,
-                "tolerations: {'key': 'a'} -> (nothing): its pods",
+                "tolerations: {'key': 'a'} -> its default: its pods",
             ),
-            ("nodeSelector", {"a": "b"}, None, "nodeSelector.a: b -> (nothing): its pods run on"),
+            ("nodeSelector", {"a": "b"}, None, "nodeSelector.a: b -> its default: its pods run"),
             ("replicaCount", 2, 1, "replicaCount: 2 -> 1: one lost node"),
             (
                 "resources",
@@ -781,6 +781,7 @@ def test_settings_that_lose_something_are_told() -> None:
         ({"a": {"b": True}}, {"a": {"b": False}}, "ask jobs: is switched off"),
         ({"a": {"b": False}}, {"a": {"b": True}}, ""),
         (team(weight=2), team(weight=0), "ask quota: gets less of what is unused"),
+        (team(priority="spare"), team(priority="research"), "no priority are research from now"),
         (
             {"network_policy": {"ingress_namespaces": []}},
             {"network_policy": {"ingress_namespaces": ["tools"]}},
