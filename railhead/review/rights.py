@@ -15,15 +15,24 @@ from railhead.review.judged import Judged, few, unjudged
 from railhead.review.model import Level
 from railhead.review.rows import names, several, short
 
+#: A right: its API group, resource and verb, and the one object that it is for; empty for all.
+_Right = tuple[str, str, str, str]
 
-def _triples(inputs: Mapping[str, Any]) -> set[tuple[str, str, str]]:
-    triples = set()
+
+def _rights(inputs: Mapping[str, Any]) -> set[_Right]:
+    rights = set()
     for rule in inputs.get("rules") or ():
         for verb in rule.get("verbs") or ():
             for resource in (*(rule.get("resources") or ()), *(rule.get("nonResourceURLs") or ())):
                 for group in rule.get("apiGroups") or ("",):
-                    triples.add((str(group), str(resource), str(verb)))
-    return triples
+                    for name in rule.get("resourceNames") or ("",):
+                        rights.add((str(group), str(resource), str(verb), str(name)))
+    return rights
+
+
+def _beyond(rights: set[_Right], others: set[_Right]) -> set[_Right]:
+    """Return the rights that are not among others, nor within one of them for every object."""
+    return {right for right in rights - others if (*right[:3], "") not in others}
 
 
 def roles(change: Change, *, code: bool = True) -> Iterator[Judged]:
@@ -31,8 +40,8 @@ def roles(change: Change, *, code: bool = True) -> Iterator[Judged]:
 
     A namespace that the stack's file adds has the same roles as the others, within itself.
     """
-    was, now = _triples(change.was), _triples(change.now)
-    gained, gone = now - was, was - now
+    was, now = _rights(change.was), _rights(change.now)
+    gained, gone = _beyond(now, was), _beyond(was, now)
     if gained:
         given = _by_resource(gained)
         reasons = sorted({why for row in gained for why in _grave(row)})
@@ -41,7 +50,7 @@ def roles(change: Change, *, code: bool = True) -> Iterator[Judged]:
             yield Judged("note", "rights", f"gains {given}")
         elif reasons:
             yield Judged("refuse", "rights", f"gains {given}: its holder can {reasons[0]}")
-        elif any(verb in WRITES for _, _, verb in gained):
+        elif any(verb in WRITES for _, _, verb, _ in gained):
             yield Judged("ask", "rights", f"gains {given}")
         else:
             yield Judged("note", "rights", f"gains {given}")
@@ -54,8 +63,8 @@ def roles(change: Change, *, code: bool = True) -> Iterator[Judged]:
         )
 
 
-def _grave(row: tuple[str, str, str]) -> Iterator[str]:
-    _, resource, verb = row
+def _grave(row: _Right) -> Iterator[str]:
+    _, resource, verb, _ = row
     if verb == "*" or verb in TAKES_ALL:
         yield "take every other right"
     for power in POWERS:
@@ -63,10 +72,11 @@ def _grave(row: tuple[str, str, str]) -> Iterator[str]:
             yield power.can
 
 
-def _by_resource(rows: set[tuple[str, str, str]]) -> str:
+def _by_resource(rows: set[_Right]) -> str:
     verbs: dict[str, list[str]] = {}
-    for group, resource, verb in sorted(rows):
-        verbs.setdefault(f"{resource}{'.' * bool(group)}{group}", []).append(verb)
+    for group, resource, verb, name in sorted(rows):
+        of = f"{resource}{'.' * bool(group)}{group}{f' {name}' if name else ''}"
+        verbs.setdefault(of, []).append(verb)
     texts = [f"{'/'.join(v)} of {name}" for name, v in verbs.items()]
     return few(texts, 6)
 

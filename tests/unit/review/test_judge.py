@@ -801,6 +801,25 @@ def test_settings_that_lose_something_are_told() -> None:
         assert all(sentence in text for text in texts), (after, texts)
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "sentences"),
+    [
+        (["a"], [], ["ask rights: gains patch of configmaps"]),
+        (["a"], ["a", "b"], ["ask rights: gains patch of configmaps b"]),
+        (["a", "b"], ["a"], ["ask access: loses patch of configmaps b"]),
+        ([], ["a"], ["ask access: loses patch of configmaps"]),
+        (["a"], ["a"], []),
+    ],
+)
+def test_objects_that_a_role_names_are_compared(
+    before: list[str], after: list[str], sentences: list[str]
+) -> None:
+    sides = [_rules(("configmaps", "patch")) for _ in range(2)]
+    for side, names in zip(sides, (before, after), strict=True):
+        side["rules"][0] |= {"resourceNames": names} if names else {}
+    assert said([planned(RBAC, sides[0])], [planned(RBAC, sides[1])]) == sentences
+
+
 def test_who_may_take_a_role_is_named() -> None:
     wider, narrower = _trust({"AWS": ["arn:a", "arn:b"]}), _trust({"AWS": "arn:a"})
     for before, after, sentence in (
