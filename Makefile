@@ -91,7 +91,13 @@ nccl-eval: venv ## How well NCCL logs are read, by part and label (WRITE=1: into
 lab-test: venv ## The tests on a real lab: brings up its own and takes it down
 	$(call stage,lab)
 	$(VENV)/railhead lab build
-	$(call tests,lab,-m "lab and not exhaustive and not contests and not harms and not sabotage and not frameworks and not watching and not operators and not upgrade and not volcano" -v)
+	$(call tests,lab,-m "lab and not acceptance and not exhaustive and not contests and not harms and not sabotage and not frameworks and not watching and not operators and not upgrade and not volcano" -v)
+
+.PHONY: acceptance
+acceptance: venv ## The acceptance suite, restarts and rails on a lab of their own; CI runs it after `make test`
+	$(call stage,acceptance)
+	$(VENV)/railhead lab build
+	$(call tests,acceptance,-m "acceptance and not exhaustive" -v)
 
 .PHONY: contests
 contests: venv ## 200 contests of gangs in a lab of their own; RAILHEAD_CONTESTS says how many

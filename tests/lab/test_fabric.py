@@ -151,6 +151,7 @@ def two_rails(
     deploy(fabric | {"rails": [rail(i) | {"master": f"rail{i}"} for i in range(2)]})
 
 
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("two_rails")
 class TestTwoRails:
     """A rail per process."""

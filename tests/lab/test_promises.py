@@ -21,7 +21,7 @@ from railhead.base.errors import ExitCode
 from tests.lab.jobs import wait
 from tests.lab.promises import Lab, Suite
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.acceptance]
 
 # What the lab has processes for; RDMA it has not.
 PROVEN = ("gangs", "launch", "restart")

@@ -14,7 +14,7 @@ from railhead.base.errors import ExitCode
 from railhead.kube import client as kube
 from tests.lab.jobs import NAMESPACE, Jobs, records, unique, wait
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.acceptance]
 
 EPOCHS = 12
 # The rank is found by what torchrun set for it; a shell in the pod has nothing else to go by.
