@@ -165,6 +165,7 @@ class TestGraph:
         assert _kept(recording) == {"checkpoints", "training"}
         assert {recording.deleted_with(r) for r in _inside(recording, "training")} == {""}
 
+    @pytest.mark.slow
     def test_namespace_without_claims_takes_all_but_its_queues(self, cache: Path) -> None:
         """A queue is deleted for itself: the API server refuses that while it has jobs."""
         cluster = changed(checkpoints=[])
@@ -182,6 +183,7 @@ class TestGraph:
             assert {recording.deleted_with(r) for r in inside} == {namespace}
         assert recording.deleted_with(recording.one("LocalQueue")) == ""
 
+    @pytest.mark.slow
     def test_retention_job_comes_last_and_only_when_configured(
         self, recording: Recording, cache: Path
     ) -> None:
@@ -212,6 +214,7 @@ class TestGraph:
         assert others <= recording.before(owner.urn)
         assert recording.deleted_with(owner) == ""
 
+    @pytest.mark.slow
     def test_order_holds_where_an_edit_removes_a_namespace(self) -> None:
         """The engine heeds edges of what goes alone (step_generator.go, ScheduleDeletes)."""
         stack = recorded("onprem-ib-sriov")
@@ -222,6 +225,7 @@ class TestGraph:
             owner = stack.resources[inside.pop(JOBS_OWNER)]
             assert runtimes | set(inside.values()) <= owner.dependencies
 
+    @pytest.mark.slow
     def test_nvlink_domains_go_before_the_driver_that_holds_them(self, tmp_path: Path) -> None:
         """Dra-driver-nvidia-gpu v0.4.1, computedomain.go: it alone takes its finalizer off."""
         stack = run_stack(VARIANTS["dranet"], tmp_path, cluster=variant("dranet"))
@@ -230,12 +234,14 @@ class TestGraph:
         assert domains
         assert all(driver.urn in domain.dependencies for domain in domains)
 
+    @pytest.mark.slow
     def test_volcanos_pods_run_where_the_default_is_restricted(self, tmp_path: Path) -> None:
         """Volcano v1.15.1 adds DAC_OVERRIDE (values.yaml: default_csc), which the level refuses."""
         stack = run_stack(VARIANTS["volcano"], tmp_path, cluster=variant("volcano"))
         labels = stack.one("Namespace", "volcano-system").inputs["metadata"]["labels"]
         assert labels["pod-security.kubernetes.io/enforce"] == "baseline"
 
+    @pytest.mark.slow
     def test_volcanos_critical_pods_have_a_quota_before(self, tmp_path: Path) -> None:
         """GKE refuses such pods in a namespace without one (volcano-sh/volcano #2379)."""
         stack = run_stack(VARIANTS["volcano"], tmp_path, cluster=variant("volcano"))
@@ -267,10 +273,12 @@ class TestGraph:
 
 
 class TestUnknowns:
+    @pytest.mark.slow
     def test_a_first_preview_sends_the_same_inputs(self, recording: Recording, cache: Path) -> None:
         preview = run_program(lab_cluster(), cache, known=False, preview=True)
         assert inputs(preview) == inputs(recording)
 
+    @pytest.mark.slow
     def test_program_is_deterministic(self, recording: Recording, cache: Path) -> None:
         again = run_program(lab_cluster(), cache)
         assert inputs(again) == inputs(recording)
@@ -329,6 +337,7 @@ class TestReleases:
             configuration["integrations"]["frameworks"]
         )
 
+    @pytest.mark.slow
     def test_without_controller_sizes_the_charts_own_stand(self, cache: Path) -> None:
         cluster = changed()
         del cluster["controllers"]
@@ -337,6 +346,7 @@ class TestReleases:
 
 
 class TestQueues:
+    @pytest.mark.slow
     def test_quota_is_what_the_pools_have(self, cache: Path) -> None:
         cluster = changed()
         cluster["pools"][0]["nodes"] = 3
@@ -358,6 +368,7 @@ class TestQueues:
             group["coveredResources"]
         )
 
+    @pytest.mark.slow
     def test_a_changed_flavor_or_topology_gets_a_new_name(
         self, recording: Recording, cache: Path
     ) -> None:
@@ -372,6 +383,7 @@ class TestQueues:
         queue = json.dumps(other.one("ClusterQueue").inputs)
         assert flavor["metadata"]["name"] in queue
 
+    @pytest.mark.slow
     def test_a_pools_tolerations_reach_its_flavor(self, cache: Path) -> None:
         cluster = changed()
         cluster["pools"][0]["tolerations"] = [
@@ -429,6 +441,7 @@ class TestRuntime:
         claims = recording.one("PersistentVolumeClaim", claim).inputs
         assert claims["spec"]["accessModes"] == ["ReadWriteMany"]
 
+    @pytest.mark.slow
     def test_memory_is_locked_only_where_the_stack_says(
         self, recording: Recording, cache: Path
     ) -> None:
@@ -438,6 +451,7 @@ class TestRuntime:
         locking = container(run_program(cluster, cache))["securityContext"]
         assert locking["capabilities"] == {"add": ["IPC_LOCK"]}
 
+    @pytest.mark.slow
     def test_every_rail_becomes_an_interface(self, cache: Path) -> None:
         cluster = changed()
         first = cluster["fabric"]["rails"][0]
@@ -450,12 +464,14 @@ class TestRuntime:
         assert env["NCCL_SOCKET_IFNAME"] == "=net1,net2"
         assert len(recording.kind("NetworkAttachmentDefinition")) == 2
 
+    @pytest.mark.slow
     def test_the_stacks_own_environment_wins(self, cache: Path) -> None:
         cluster = changed()
         cluster["runtimes"][0]["environment"] = {"NCCL_DEBUG": "INFO", "NCCL_BUFFSIZE": "1"}
         env = {e["name"]: e["value"] for e in container(run_program(cluster, cache))["env"]}
         assert (env["NCCL_DEBUG"], env["NCCL_BUFFSIZE"]) == ("INFO", "1")
 
+    @pytest.mark.slow
     def test_processes_a_node_are_said_where_trainer_reads_them(
         self, recording: Recording, cache: Path
     ) -> None:
@@ -464,6 +480,7 @@ class TestRuntime:
         newer = run_program(changed(versions="newest-read"), cache)
         assert newer.one("ClusterTrainingRuntime").inputs["spec"]["mlPolicy"]["torch"] == {}
 
+    @pytest.mark.slow
     def test_gang_size_is_in_the_template_only_if_charged_there(
         self, recording: Recording, cache: Path
     ) -> None:
@@ -557,6 +574,7 @@ class TestRefusals:
         with pytest.raises(pulumi.RunError, match=r"platform\.kubeconfig"):
             run_program(cluster, cache)
 
+    @pytest.mark.slow
     def test_existing_cluster_is_reached_by_its_kubeconfig(
         self, cache: Path, tmp_path: Path
     ) -> None:
@@ -578,6 +596,7 @@ class TestRefusals:
             run_program(lab_cluster(), cache)
 
 
+@pytest.mark.slow
 def test_several_namespaces_each_get_all_of_it(cache: Path) -> None:
     cluster = changed(namespaces=["training", "research"])
     for key in ("queues", "checkpoints"):

@@ -164,6 +164,7 @@ def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_engine")
 def test_plan_of_a_program_needs_no_engine(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -205,15 +206,17 @@ for inside, after in ((one, two), (two, one)):
 @pytest.mark.parametrize(
     ("program", "code", "message"),
     [
-        (
+        pytest.param(
             "import pulumi\npulumi.ComponentResource('own:index:It', 'it', {}, remote=True)\n",
             ExitCode.MISSING_PREREQUISITE,
             "only the engine can plan this stack",
+            marks=pytest.mark.slow,
         ),
-        (
+        pytest.param(
             "import pulumi\nraise pulumi.RunError('no such pool')\n",
             ExitCode.FAILED,
             "no such pool",
+            marks=pytest.mark.slow,
         ),
         ("1 / 0\n", ExitCode.MISSING_PREREQUISITE, "ZeroDivisionError: division by zero"),
         pytest.param(
