@@ -34,6 +34,11 @@ def _sooner(was: Any, now: Any) -> bool:
     return now is not None and (was is None or now < was)
 
 
+def _later(was: Any, now: Any) -> bool:
+    """Return whether a limit went or rose; None is no limit."""
+    return was is not None and (now is None or now > was)
+
+
 def _deletes(_: Any, now: Any) -> bool:
     return isinstance(now, Mapping) and bool(now.get("delete"))
 
@@ -314,6 +319,23 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("teams*.weight", less, "ask", "quota", "gets less of what is unused: {was} -> {now}"),
     Setting("teams*.shares*.borrow", _sooner, "ask", "quota", "may borrow {now} nodes, not {was}"),
     Setting("teams*.shares*.lend", _sooner, "ask", "quota", "lends {now} nodes, not {was}"),
+    Setting(
+        "teams*.shares*.borrow",
+        _later,
+        "ask",
+        "quota",
+        "may borrow more nodes of what others leave unused: limit {was} -> {now}",
+        _BORROWERS,
+    ),
+    Setting(
+        "teams*.shares*.lend",
+        _later,
+        "ask",
+        "quota",
+        "lends more of its nodes, which come back as others' jobs end or are stopped: limit {was} "
+        "-> {now}",
+        "the team",
+    ),
     Setting(
         "fair.sharing", swapped, "ask", "quota", f"{_PREEMPTED}: {{was}} -> {{now}}", _BORROWERS
     ),

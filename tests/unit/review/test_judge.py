@@ -764,7 +764,9 @@ def test_settings_that_lose_something_are_told() -> None:
             "ask jobs: a new version of the NICs' driver is rolled over the nodes by itself",
         ),
         (team(shares=[{"borrow": None}]), team(shares=[{"borrow": 2}]), "ask quota: may borrow 2"),
-        (team(shares=[{"borrow": 2}]), team(shares=[{"borrow": None}]), ""),
+        (team(shares=[{"borrow": 2}]), team(shares=[{"borrow": None}]), "unused: limit 2 -> "),
+        (team(shares=[{"lend": 0}]), team(shares=[{"lend": 4}]), "stopped: limit 0 -> 4"),
+        (team(shares=[{"lend": None}]), team(shares=[{"lend": None}]), ""),
         (
             team(preemption={"reclaim": "any"}),
             team(preemption={"reclaim": "never"}),
