@@ -62,16 +62,19 @@ _STATE = {
     "encryptionsalt": _LOCKED,
     "secretsprovider": _LOCKED,
 }
-_STRANGERS = ("github.event.pull_request.head", "github.head_ref", "refs/pull/", "gh pr checkout")
+_STRANGERS = ("refs/pull/", "gh pr checkout")
+# Empty where a comment started it (GitHub documentation, "Contexts").
+_OF_EVENT = (*_STRANGERS, "github.event.pull_request.head", "github.head_ref")
 # Events that strangers start, with the base branch's secrets and roles (GitHub documentation,
 # "Events that trigger workflows"); the others are about no pull request's code.
 _COMMENTS = frozenset({"discussion_comment", "issue_comment"})
 _OF_BASE = re.compile(r"\b(pull_request_target|issue_comment|discussion_comment)\b")
-_BY_STRANGERS = _COMMENTS | {"discussion", "issues", "pull_request_target"}
+_BY_STRANGERS = _COMMENTS | {"discussion", "issues", "pull_request_target", "workflow_run"}
 # Texts that they write (GitHub documentation, "Script injections"), but for a mere question.
 _WRITTEN = re.compile(
     r"\$\{\{(?:(?!\}\}).)*?\b(?<!contains\()(?<!startsWith\()(?<!endsWith\()github\.(head_ref"
-    r"|event\.[\w.*]+\.(?:body|title|message|email|page_name)|event\.[\w.]+\.head\.(?:ref|label))\b"
+    r"|event\.[\w.*]+\.(?:body|title|message|email|page_name|head_branch)"
+    r"|event\.[\w.]+\.head\.(?:ref|label|repo\.default_branch))\b"
 )
 
 
@@ -164,7 +167,7 @@ def pipelines(source: Sources) -> Iterator[Finding]:
                 what += f"roles of the base branch (`{event}`): use `pull_request`, or let members "
                 what += "alone start it (`author_association`)"
                 result = Judged("refuse", "rights", what, who, "pipeline-strangers")
-                yield locate(source, name, name, result, event, *_STRANGERS)
+                yield locate(source, name, name, result, event, *_OF_EVENT)
             for text in sorted(_spliced(after) - _spliced(before)):
                 what = f"puts github.{text} into a script: a stranger writes it, and the shell "
                 what += "runs what it says with all that the job may do; hand it over by `env`"
@@ -175,9 +178,11 @@ def pipelines(source: Sources) -> Iterator[Finding]:
 def _runs_strangers(text: str) -> str:
     """Return the event by which a workflow runs a pull request's code with the base's secrets."""
     lines = "\n".join(map(strip_comment, text.splitlines()))
-    if not any(ref in lines for ref in _STRANGERS):
-        return ""
-    starts = set(_OF_BASE.findall(lines))
+    starts = {
+        event
+        for event in _OF_BASE.findall(lines)
+        if any(ref in lines for ref in (_STRANGERS if event in _COMMENTS else _OF_EVENT))
+    }
     # Members alone may start what asks who wrote the comment.
     return max(starts - _COMMENTS if "author_association" in lines else starts, default="")
 

@@ -25,6 +25,8 @@ WRONG_WORLD = 64
 # When one process is gone, those of other pods die too. As they are not the cause, they exit later.
 LATER_SECONDS = 5.0
 _ARGUMENT = r"--{}(?:=|$)(.*)"
+# torchrun's arguments that have no value (torch 2.15, torch/distributed/run.py).
+_FLAGS = frozenset(("--standalone", "-m", "--module", "--no-python", "--run-path"))
 _HERE = re.compile(r"(localhost|127\.0\.0\.1)?(:\d*)?")
 # Not empty once a step was in the right world. The hook stays: PyTorch walks its hooks as it calls
 # them (torch 2.15, torch/optim/optimizer.py, profile_hook_step), and none can go meanwhile.
@@ -59,11 +61,14 @@ def wrong_world(nodes: str, processes: str, built: int) -> str:
 
 
 def _own(words: list[str]) -> list[str]:
-    """Return torchrun's arguments without the program's."""
+    """Return torchrun's arguments without the program's, which begin at the first bare word."""
+    is_value = False
     for at, word in enumerate(words):
-        following = "".join(words[at + 1 : at + 2])
-        if word.endswith(".py") or (word in ("-m", "--module") and following[:1] != "-"):
+        if not is_value and not word.startswith("-"):
             return words[:at]
+        # -t3 and --nnodes=2 have their values.
+        bare = "=" not in word and (word.startswith("--") or len(word) == 2)
+        is_value = not is_value and bare and word.replace("_", "-") not in _FLAGS
     return words
 
 
@@ -103,8 +108,8 @@ def wrong_meeting(words: list[str], variables: Mapping[str, str]) -> str:
     return (
         f"torchrun waits at {place or 'localhost'} for {nodes} nodes, and each node would at "
         "itself: leave out --standalone, --rdzv-backend, --rdzv-endpoint and --master-addr, and "
-        "they meet at the job's first node; or, if each node is to train alone, set "
-        "RAILHEAD_LAUNCHER=none (`launcher: none` in a job file)"
+        "they meet at the job's first node; or, if each node is to train alone, say --nnodes=1 and "
+        "set RAILHEAD_LAUNCHER=none (`launcher: none` in a job file)"
     )
 
 

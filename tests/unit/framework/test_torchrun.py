@@ -148,6 +148,11 @@ def test_a_world_of_another_size_is_not_built(
         ("train.py", {}, True),
         ("train.py --master_addr localhost", {}, True),
         ("-m mine.train --standalone", {}, True),
+        # What follows the program is its own, whatever the program is.
+        ("--no-python ./run.sh --master_addr localhost", {}, True),
+        ("-m --nproc_per_node 8 mine.train --master_addr localhost", {}, True),
+        ("-t3 --max-restarts 0 /opt/train --standalone", {}, True),
+        ("--no-python --rdzv-backend c10d ./run.sh", {}, False),
         ("--rdzv_backend=etcd --rdzv_endpoint=localhost:2379 train.py", {}, True),
         # The others come to the first node, and an elastic job has no first node.
         ("--master_addr localhost train.py", {"PET_NODE_RANK": "0"}, True),

@@ -336,6 +336,10 @@ def test_workflow_that_runs_strangers_is_refused(repository: Path) -> None:
         ("on: issue_comment\nif: author_association\nrun: gh pr checkout 7\n", False),
         (f"on: pull_request_target\nif: author_association\n{head}", True),
         ("on: issue_comment\n", False),
+        # A comment has no head of a pull request.
+        (f"on: [pull_request, issue_comment]\n{head}", False),
+        ("on: [pull_request, issue_comment]\ngroup: ${{ github.head_ref }}\n", False),
+        (f"on: [pull_request_target, issue_comment]\n{head}", True),
     ):
         assert bool(list(pipelines(write(source, name, None, text)))) is refused, text
 
@@ -348,6 +352,7 @@ def test_workflow_that_runs_strangers_is_refused(repository: Path) -> None:
         ("{discussion: }", "with: {script: '${{github.event.discussion.body}}'}", "n.body"),
         ("pull_request_target", "run: echo ${{ format('{0}', github.head_ref) }}", "head_ref"),
         ("pull_request_target", "run: '${{ github.event.pull_request.head.ref }}'", "head.ref"),
+        ("workflow_run", "run: '${{ github.event.workflow_run.head_branch }}'", "head_branch"),
         # Handed over, no stranger's text, and without the base's rights.
         ("issue_comment", "env: {A: '${{ github.event.comment.body }}'}", ""),
         ("issue_comment", "run: echo ${{ github.event.comment.id }}", ""),
