@@ -94,7 +94,7 @@ lab-test: venv ## The tests on a real lab: brings up its own and takes it down
 	$(call tests,lab,-m "lab and not acceptance and not exhaustive and not contests and not harms and not sabotage and not frameworks and not watching and not operators and not upgrade and not volcano" -v)
 
 .PHONY: acceptance
-acceptance: venv ## The acceptance suite, restarts and rails on a lab of their own; CI runs it after `make test`
+acceptance: venv ## The acceptance suite, restarts, rails and a repository from wheels, on a lab; CI runs it, too
 	$(call stage,acceptance)
 	$(VENV)/railhead lab build
 	$(call tests,acceptance,-m "acceptance and not exhaustive" -v)

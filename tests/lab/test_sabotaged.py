@@ -159,9 +159,10 @@ def pods_of(runtime: Object) -> list[Object]:
     return [job["template"]["spec"]["template"] for job in jobs]
 
 
-# -- the one that every run of the lab's tests has -------------------------------------------------
+# -- the one that `make acceptance` has -------------------------------------------------------------
 
 
+@pytest.mark.acceptance
 def test_a_log_that_is_cut_off(lab: Lab, running_lab: str) -> None:
     """The kubelet's file of one pod's log is taken away while the pod writes on."""
     folder = labs.Lab(running_lab).directory / "nodes" / str(VICTIM) / "pods-log"

@@ -179,6 +179,7 @@ def test_destroy_waits_for_jobs_and_keeps_claims(
 
 
 @pytest.mark.last
+@pytest.mark.acceptance
 def test_life_of_a_repository_from_wheels(
     bare_env: dict[str, str], repo: Path, running_lab: str, stack: str, tmp_path: Path
 ) -> None:
