@@ -159,7 +159,7 @@ def pods_of(runtime: Object) -> list[Object]:
     return [job["template"]["spec"]["template"] for job in jobs]
 
 
-# -- the one that `make acceptance` has -------------------------------------------------------------
+# -- the one that `make acceptance` has ------------------------------------------------------------
 
 
 @pytest.mark.acceptance
