@@ -78,7 +78,7 @@ types: venv ## The strict type checker; its cache is kept beside the lab's
 	$(VENV)/mypy --cache-dir "$${RAILHEAD_CACHE:-$$HOME/.cache/railhead}/mypy"
 
 .PHONY: quick
-quick: venv ## The quick tests alone, a minute and a half, no root, no lab
+quick: venv ## The quick tests alone, two minutes, no root, no lab
 	$(call stage,quick)
 	$(call tests,quick,$(PARALLEL))
 
