@@ -228,7 +228,7 @@ class Framework(ABC):
         del seconds
         return {}
 
-    def waiting(self, seconds: int) -> dict[str, str]:
+    def patience(self, seconds: int) -> dict[str, str]:
         """Return the variables by which the first pods wait so long for the last one."""
         del seconds
         return {}

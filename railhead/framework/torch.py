@@ -239,11 +239,11 @@ class Torch(Framework):
         """
         return {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(seconds)}
 
-    def waiting(self, seconds: int) -> dict[str, str]:
-        """Return torchrun's patience, at least its own 900 s; ``--rdzv-conf`` takes its place.
+    def patience(self, seconds: int) -> dict[str, str]:
+        """Return how long torchrun waits, at least its own 900 s; ``--rdzv-conf`` replaces it.
 
-        ``timeout`` is for ``static``. c10d joins within 600 s else, and its agents end if the first
-        pod does not serve them within 60 s, which pulls its image yet (torch 2.15,
+        ``static`` reads ``timeout``, and c10d the others. By default c10d gives up after 600 s, and
+        after 60 s if the first pod does not serve, as while it pulls its image (torch 2.15,
         torch/distributed/elastic/rendezvous: dynamic_rendezvous.py, c10d_rendezvous_backend.py).
         """
         names = ("timeout", "join_timeout", "read_timeout")

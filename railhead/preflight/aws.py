@@ -492,10 +492,10 @@ def subnets(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
             yield ok(f"{subnet} has {free} addresses free, {need} are needed")
         # EC2 gives no public address to an instance of several network interfaces, as those of all
         # pools are (EKS user guide, create-managed-node-group).
-        addressed = there["MapPublicIpOnLaunch"] and all(
+        has_addresses = there["MapPublicIpOnLaunch"] and all(
             pool.availability_zone != zone for pool in cluster.pools
         )
-        yield from _way_out(aws, network.vpc_id, subnet, addressed=addressed)
+        yield from _way_out(aws, network.vpc_id, subnet, has_addresses=has_addresses)
     yield from _opened(aws, network)
 
 
@@ -567,15 +567,15 @@ def _default_routes(aws: Aws, vpc: str, subnet: str) -> list[Mapping[str, Any]]:
     ]
 
 
-def _way_out(aws: Aws, vpc: str, subnet: str, *, addressed: bool) -> Iterator[Finding]:
-    """Find a subnet without a way out; ``addressed``: its nodes have public addresses."""
+def _way_out(aws: Aws, vpc: str, subnet: str, *, has_addresses: bool) -> Iterator[Finding]:
+    """Find a subnet without a way out; ``has_addresses``: its nodes have public addresses."""
     routes = _default_routes(aws, vpc, subnet)
     if not routes:
         yield failed(
             f"{subnet} has no active route to 0.0.0.0/0: nodes reach no registry",
             "add a route to a NAT or transit gateway",
         )
-    elif not addressed and any(map(_internet, routes)):
+    elif not has_addresses and any(map(_internet, routes)):
         yield failed(
             f"{subnet} is a public subnet, whose way out is an internet gateway, and its nodes get "
             "no public address: they reach no registry, and their group fails for good",

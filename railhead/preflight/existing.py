@@ -127,11 +127,12 @@ def kubernetes(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Finding
         yield failed(wrong)
     else:
         yield ok(f"Kubernetes {minor} is served by versions {cluster.versions!r}")
-    deaf = [node for node in _members(client, cluster) if _DEAF.fullmatch(_kubelet(node))]
+    deaf = [node for node in _members(client, cluster) if _DEAF.fullmatch(_kubelet_version(node))]
     if deaf and claims_devices(cluster):
         yield failed(
-            f"{_named(deaf)}: kubelet {_kubelet(deaf[0])} no longer reaches a driver of claimed "
-            "devices (DRA) that it left alone for 30 minutes: pods then neither start nor end",
+            f"{_named(deaf)}: kubelet {_kubelet_version(deaf[0])} no longer reaches a driver of "
+            "claimed devices (DRA) that it left alone for 30 minutes: pods then neither start nor "
+            "end",
             "upgrade kubelets to 1.34.2 or newer",
         )
 
@@ -216,10 +217,12 @@ def distribution(client: Kubernetes, cluster: ExistingCluster) -> Iterator[Findi
 def _distribution(node: Object) -> str:
     if _MICROK8S in (node["metadata"].get("labels") or {}):
         return "microk8s"
-    return next((name for name, end in _SUFFIXES.items() if end in _kubelet(node)), "kubeadm")
+    return next(
+        (name for name, end in _SUFFIXES.items() if end in _kubelet_version(node)), "kubeadm"
+    )
 
 
-def _kubelet(node: Object) -> str:
+def _kubelet_version(node: Object) -> str:
     return str(node["status"]["nodeInfo"]["kubeletVersion"])
 
 

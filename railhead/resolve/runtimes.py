@@ -283,11 +283,11 @@ def _environment(
     # An image's own PYTHONPATH cannot be known, and is replaced: the stack sets it if needed.
     python = {"PYTHONPATH": PYTHON_DIRECTORY} if framework.python else {}
     saving = framework.saving(config.grace_seconds)
-    waiting = framework.waiting(cluster.ready_timeout_seconds)
+    patience = framework.patience(cluster.ready_timeout_seconds)
     interfaces = wired.environment.get("GLOO_SOCKET_IFNAME")
     sockets = dict.fromkeys(framework.sockets, interfaces) if interfaces else {}
     logs = {LOGS: config.logs} if config.logs != "kept" else {}
-    ours = dict(framework.unwired) | sockets | saving | waiting | python | logs
+    ours = dict(framework.unwired) | sockets | saving | patience | python | logs
     own = ours | of_image | dict(config.environment)
     if python and own["PYTHONPATH"] != PYTHON_DIRECTORY:
         own["PYTHONPATH"] += f":{PYTHON_DIRECTORY}"

@@ -88,13 +88,13 @@ def _is_apart(text: str) -> bool:
     content = mapping(text)
     if not content or _REVIEWS.search(text):
         return False
-    starts = events(content)
+    starts = triggers(content)
     return bool(starts) and all(
         event in _APART or (event == "push" and _is_tagged(when)) for event, when in starts.items()
     )
 
 
-def events(workflow: Mapping[Any, Any]) -> Mapping[str, Any]:
+def triggers(workflow: Mapping[Any, Any]) -> Mapping[str, Any]:
     """Return event -> when, of what starts a workflow of GitHub."""
     # YAML 1.1 reads the key `on` as a boolean.
     starts = workflow.get("on", workflow.get(True))

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from railhead.review.judged import Judged, locate
-from railhead.review.judges import events
+from railhead.review.judges import triggers
 from railhead.review.model import Finding, Level
 from railhead.review.reading import mapping, strip_comment
 from railhead.review.sources import ASIDE, Sources
@@ -66,7 +66,7 @@ _STRANGERS = ("refs/pull/", "gh pr checkout")
 # Empty where a comment started it (GitHub documentation, "Contexts").
 _OF_EVENT = (*_STRANGERS, "github.event.pull_request.head", "github.head_ref")
 # Events that strangers start, with the base branch's secrets and roles (GitHub documentation,
-# "Events that trigger workflows"); the others are about no pull request's code.
+# "Events that trigger workflows").
 _COMMENTS = frozenset({"discussion_comment", "issue_comment"})
 _OF_BASE = re.compile(r"\b(pull_request_target|issue_comment|discussion_comment)\b")
 _BY_STRANGERS = _COMMENTS | {"discussion", "issues", "pull_request_target", "workflow_run"}
@@ -168,7 +168,7 @@ def pipelines(source: Sources) -> Iterator[Finding]:
                 what += "alone start it (`author_association`)"
                 result = Judged("refuse", "rights", what, who, "pipeline-strangers")
                 yield locate(source, name, name, result, event, *_OF_EVENT)
-            for text in sorted(_spliced(after) - _spliced(before)):
+            for text in sorted(_stranger_texts(after) - _stranger_texts(before)):
                 what = f"puts github.{text} into a script: a stranger writes it, and the shell "
                 what += "runs what it says with all that the job may do; hand it over by `env`"
                 result = Judged("refuse", "rights", what, who, "pipeline-strangers")
@@ -187,10 +187,10 @@ def _runs_strangers(text: str) -> str:
     return max(starts - _COMMENTS if "author_association" in lines else starts, default="")
 
 
-def _spliced(text: str) -> set[str]:
+def _stranger_texts(text: str) -> set[str]:
     """Return what strangers write and GitHub puts into a workflow's scripts, as they start it."""
     workflow = mapping(text) or {}
-    if _BY_STRANGERS.isdisjoint(events(workflow)):
+    if _BY_STRANGERS.isdisjoint(triggers(workflow)):
         return set()
     return {text for script in _scripts(workflow) for text in _WRITTEN.findall(script)}
 

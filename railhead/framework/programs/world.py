@@ -27,6 +27,7 @@ LATER_SECONDS = 5.0
 _ARGUMENT = r"--{}(?:=|$)(.*)"
 # torchrun's arguments that have no value (torch 2.15, torch/distributed/run.py).
 _FLAGS = frozenset(("--standalone", "-m", "--module", "--no-python", "--run-path"))
+# An endpoint that each node finds at itself.
 _HERE = re.compile(r"(localhost|127\.0\.0\.1)?(:\d*)?")
 # Not empty once a step was in the right world. The hook stays: PyTorch walks its hooks as it calls
 # them (torch 2.15, torch/optim/optimizer.py, profile_hook_step), and none can go meanwhile.
@@ -72,12 +73,13 @@ def _own(words: list[str]) -> list[str]:
     return words
 
 
-def _value(words: list[str], name: str, otherwise: str) -> str:
-    """Return the value of an argument, in whose name ``.`` is ``-`` or ``_``."""
+def _value(words: list[str], name: str, default: str) -> str:
+    """Return the last value of an argument, in whose name ``.`` is ``-`` or ``_``."""
+    result = default
     for at, word in enumerate(words):
         if match := re.match(_ARGUMENT.format(name), word):
-            otherwise = match[1] or "".join(words[at + 1 : at + 2])
-    return otherwise
+            result = match[1] or "".join(words[at + 1 : at + 2])
+    return result
 
 
 def wrong_meeting(words: list[str], variables: Mapping[str, str]) -> str:
@@ -92,8 +94,8 @@ def wrong_meeting(words: list[str], variables: Mapping[str, str]) -> str:
     """
     own = _own(words)
 
-    def value(name: str, otherwise: str) -> str:
-        return _value(own, name, variables.get(f"PET_{name.replace('.', '_').upper()}", otherwise))
+    def value(name: str, default: str) -> str:
+        return _value(own, name, variables.get(f"PET_{name.replace('.', '_').upper()}", default))
 
     nodes = value("nnodes", "1")
     if variables.get("PET_NODE_RANK", "0") == "0" or not nodes.isdigit() or int(nodes) < 2:

@@ -400,7 +400,7 @@ class Child:
         elif os.getpid() != 1 or catches(self._pid, number):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, number)
-                self._ending = self._ending or number == signal.SIGTERM
+                self._ending |= number == signal.SIGTERM
 
     def code(self) -> int:
         """Hand on all that it prints; return its exit code, as a shell has it.
