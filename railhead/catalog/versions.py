@@ -897,6 +897,12 @@ _NO_CLAIMS: Mapping[str, bool] = MappingProxyType(
     {"KueueDRAIntegration": False, "KueueDRARejectWorkloadsWhenDRADisabled": False}
 )
 
+#: Kueue 0.16.6 and 0.16.7 take an owner for gone that their cache of metadata does not have yet,
+#: or has as an earlier one of its name, and finish the Workload of a job that was just made, which
+#: stays suspended (v0.16.6, pkg/controller/core/workload_controller.go: isControllerOwnerGone;
+#: kueue #10901, for which PR 11019 turns it off in 0.16.8).
+_NO_ORPHANS: Mapping[str, bool] = MappingProxyType({"FinishOrphanedWorkloads": False})
+
 LAB = Combination(
     name="lab",
     kubernetes=("1.33", "1.35"),
@@ -1024,7 +1030,7 @@ def _lost_pods(tag: str) -> LostPods:
 LAB_UPGRADED = dataclasses.replace(
     LAB,
     name="lab-jobset-0.11",
-    kueue=_at(LAB.kueue, "0.16.6", "newest that verifies on Kubernetes 0.35"),
+    kueue=_at(LAB.kueue, "0.16.6", "newest that verifies on Kubernetes 0.35", _NO_ORPHANS),
     jobset=_at(
         LAB.jobset, "0.11.0", "its go.mod asks for Kubernetes 0.35, as that of kueue v0.16.6 does"
     ),

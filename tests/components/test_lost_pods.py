@@ -129,7 +129,9 @@ def test_shipped_bare_metal_stacks_end_lost_pods(stack: str) -> None:
     rows = recorded(stack).resources.values()
     (kueue,) = (row for row in rows if row.name.endswith("-kueue-release"))
     gates = kueue.inputs["values"]["controllerManager"]["featureGates"]
-    assert gates == [{"name": GATE, "enabled": True}]
+    assert {"name": GATE, "enabled": True} in gates
+    # What the catalogue turns off for this Kueue stays off.
+    assert {"name": "FinishOrphanedWorkloads", "enabled": False} in gates
     runtimes = [row for row in rows if row.type.endswith(":ClusterTrainingRuntime")]
     assert runtimes
     assert {said(pod) for row in runtimes for pod in pods(dict(row.inputs))} == {"true"}
