@@ -367,7 +367,10 @@ class GpuPool(pulumi.ComponentResource):
             else None,
             capacity_reservation_specification=None
             if reserved is None
-            else {"capacity_reservation_target": reserved},
+            else {
+                "capacity_reservation_target": reserved,
+                "capacity_reservation_preference": template.capacity_preference(pool),
+            },
             block_device_mappings=_root_volume(pool.root_volume_gib),
             metadata_options=_metadata_options(),
             user_data=user_data(template.node_setup(pool, args.lustre_efa_devices)),

@@ -648,8 +648,10 @@ class TestNodePools:
 
         recording = variant(tmp_path, edit)
         template = named(recording, TEMPLATE, "h100-template")
+        # EC2 user guide, create-cr-group: what the group has no machine for runs on demand.
         assert template.inputs["capacityReservationSpecification"] == {
-            "capacityReservationTarget": {"capacityReservationResourceGroupArn": arn}
+            "capacityReservationTarget": {"capacityReservationResourceGroupArn": arn},
+            "capacityReservationPreference": "capacity-reservations-only",
         }
         assert not recording.of_type(RESERVATION[0]), "a group is no reservation to read"
         group = named(recording, POOL, "h100-nodes").inputs

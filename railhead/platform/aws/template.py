@@ -20,7 +20,7 @@ from railhead.platform.aws.facts import (
     NITRO_V6,
     TCP_IDLE_SECONDS,
 )
-from railhead.platform.aws.model import AwsPool, SystemPool
+from railhead.platform.aws.model import AwsPool, ReservationGroup, SystemPool
 from railhead.platform.aws.user_data import NodeSetup, user_data
 
 #: The root device of EKS' Amazon Linux images.
@@ -78,6 +78,15 @@ def metadata_options() -> dict[str, Any]:
     }
 
 
+def capacity_preference(pool: AwsPool) -> str | None:
+    """Return what keeps a pool on a group of reservations to them; None for any other pool.
+
+    Without it EC2 starts on demand what the group has no machine for (EC2 user guide,
+    create-cr-group), where in a reservation that is named it starts none.
+    """
+    return "capacity-reservations-only" if isinstance(pool.purchase, ReservationGroup) else None
+
+
 def node_setup(pool: AwsPool, lustre_efa_devices: int) -> NodeSetup:
     """Return the setup of a pool's nodes before they join."""
     machine = MACHINES[pool.instance_type]
@@ -101,6 +110,8 @@ def digest(pool: AwsPool | SystemPool, lustre_efa_devices: int = 0) -> str:
         "metadata options": metadata_options(),
     }
     if isinstance(pool, AwsPool):
+        if preference := capacity_preference(pool):
+            text["capacity"] = preference
         text["interfaces"] = interfaces(MACHINES[pool.instance_type])
         text["user data"] = user_data(node_setup(pool, lustre_efa_devices))
     return hashlib.sha256(json.dumps(text, sort_keys=True).encode()).hexdigest()[:12]

@@ -687,6 +687,20 @@ def test_an_upgrade_that_rolls_nodes_is_asked_for(monkeypatch: pytest.MonkeyPatc
     assert edits.stop(old, new, (RemovalConfig.model_validate(H100),)) == ""
 
 
+def test_upgrade_that_binds_reservation_groups_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An earlier template let EC2 start on demand what the group had no machine for."""
+    arn = "arn:aws:resource-groups:us-east-2:123456789012:group/p5"
+    group = {"kind": "reservation-group", "arn": arn, "availability_zone": "us-east-2a"}
+    with monkeypatch.context() as earlier:
+        earlier.setattr("railhead.platform.aws.template.capacity_preference", lambda _: None)
+        old = contract(shipped("aws-p5-prod", pool(purchase=group)))
+    _contract.cache_clear()
+    with pytest.raises(RefusedError, match=r"pool h100 would lose nodes .*: launch template"):
+        edits.stop(old, contract(shipped("aws-p5-prod", pool(purchase=group))), ())
+
+
 def test_pinned_image_that_new_nodes_would_not_have_is_told() -> None:
     """terraform-provider-aws #40902: a release that stays is not sent, and EKS takes its newest."""
     old, new = pool(ami_release="1.35.3-20261015"), pool(ami_release="1.35.3-20261115")
