@@ -388,7 +388,7 @@ def reservation(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:
             continue
         [there] = answer["CapacityReservations"]
         wrong = _sold(purchase, there) or mismatch(pool, _described(there))
-        wrong = wrong or _usable(there, pool)
+        wrong = wrong or _usable(there, pool) or _taken(there, pool, cluster)
         if wrong:
             yield failed(f"pool {pool.name}: {purchase.id} {wrong}")
         else:
@@ -446,6 +446,29 @@ def _usable(there: Mapping[str, Any], pool: AwsPool) -> str:
             f"has {free} of {there['TotalInstanceCount']} instances free, {pool.nodes} are needed"
         )
     return ""
+
+
+def _taken(there: Mapping[str, Any], pool: AwsPool, cluster: AwsCluster) -> str:
+    """Return that nodes on demand of another pool would take a reservation's machines.
+
+    EC2 starts an instance that names no reservation in an open one of its type and zone (EC2 API
+    reference, CapacityReservation, instanceMatchCriteria), which may be changed while nothing runs
+    in it (ModifyCapacityReservation).
+    """
+    place = (pool.instance_type, pool.availability_zone)
+    others = [
+        other.name
+        for other in cluster.pools
+        if isinstance(other.purchase, OnDemand)
+        and (other.instance_type, other.availability_zone) == place
+    ]
+    if not others or there.get("InstanceMatchCriteria") != "open":
+        return ""
+    return (
+        f"is open, and EC2 starts the nodes on demand of pool {others[0]} in it: `aws ec2 "
+        "modify-capacity-reservation --instance-match-criteria targeted "
+        f"--capacity-reservation-id {there['CapacityReservationId']}` while nothing runs in it"
+    )
 
 
 def placement(aws: Aws, cluster: AwsCluster) -> Iterator[Finding]:

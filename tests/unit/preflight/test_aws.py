@@ -261,6 +261,12 @@ def platform(**fields: Any) -> Callable[[Raw], object]:
     return lambda raw: raw["platform"].update(fields)
 
 
+def more_on_demand(raw: Raw) -> None:
+    selector = {"node_selector": {"railhead.dev/pool": "more"}}
+    raw["pools"].append(raw["pools"][0] | selector | {"name": "more"})
+    raw["pools"][1]["purchase"] = {"kind": "on-demand"}
+
+
 def grouped(raw: Raw) -> None:
     raw["pools"][0]["placement_group"] = {"kind": "existing", "name": "p5"}
 
@@ -445,6 +451,14 @@ CASES = [
                 State="scheduled",
                 StartDate=datetime.fromisoformat("2026-12-14T11:30:00+00:00"),
             )
+        ),
+    ),
+    Case(
+        "reservation",
+        "is open, and EC2 starts the nodes on demand of pool more in it",
+        edit=more_on_demand,
+        answers=reservations(
+            reserved("p5.48xlarge", 16, InstanceMatchCriteria="open", CapacityReservationId="cr-1")
         ),
     ),
     Case("placement", "there is no cluster placement group p5", edit=grouped),
