@@ -26,6 +26,12 @@ from railhead.platform.gcp.model import (
 # GKE documentation: at most so many characters.
 NAME_LIMIT = 40
 DRANET_LABEL = "cloud.google.com/gke-networking-dra-driver"
+# GKE puts this label into the configuration of a pool with a network profile (GoogleCloudPlatform/
+# cluster-autoscaler, pkg/autoprovisioning/selfservice/accelerator_network_profile.go), and the
+# provider, which reads all labels back (container/node_config.go), would take it off at the next
+# `up`. Written as the provider's bridge writes a key with dots (pulumi-terraform-bridge,
+# pkg/tfbridge/diff.go: visitPropertyValue).
+_PROFILE_LABEL = 'nodeConfig.labels.["gke.networks.io/accelerator-network-profile"]'
 RESERVATION_KEY = "compute.googleapis.com/reservation-name"
 _EFFECTS = {
     "NoSchedule": "NO_SCHEDULE",
@@ -137,7 +143,10 @@ class GpuPool(pulumi.ComponentResource):
                 parent=self,
                 depends_on=[item for network in args.networks for item in network.after],
                 protect=args.deletion_protection,
-                ignore_changes=[] if least is None else ["initialNodeCount", "nodeCount"],
+                ignore_changes=[
+                    *(() if least is None else ("initialNodeCount", "nodeCount")),
+                    *((_PROFILE_LABEL,) if pool.networking == "dranet" else ()),
+                ],
                 # Its name is taken, and so are its nodes, until it is gone.
                 delete_before_replace=True,
                 custom_timeouts=_patience(pool),

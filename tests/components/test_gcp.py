@@ -413,13 +413,18 @@ def test_dranet_leaves_the_networks_to_gke() -> None:
     recording = variant(ULTRA, edit)
     assert len(recording.of_type(NETWORK)) == 1
     assert not recording.kind("GKENetworkParamSet")
-    pool = named(recording, POOL, "h200-pool").inputs
+    made = named(recording, POOL, "h200-pool")
+    pool = made.inputs
     assert pool["networkConfig"] == {
         "enablePrivateNodes": True,
         "acceleratorNetworkProfile": "auto",
     }
     labels = pool["nodeConfig"]["labels"]
     assert labels["cloud.google.com/gke-networking-dra-driver"] == "true"
+    # GKE adds it, and the provider reads it back.
+    profile = "gke.networks.io/accelerator-network-profile"
+    assert profile not in labels
+    assert made.ignore_changes == {f'nodeConfig.labels.["{profile}"]'}
     assert not refused(POOL, request(POOL, pool))
 
 
