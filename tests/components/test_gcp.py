@@ -179,6 +179,21 @@ def test_deletion_protection_may_be_turned_off() -> None:
     assert named(recording, FILESTORE).inputs["deletionProtectionEnabled"] is False
 
 
+def test_windows_are_written_as_gke_gives_them_back() -> None:
+    """The provider compares texts, and the API answers in UTC whatever zone it was given."""
+    west = {
+        "start": "2026-11-27T22:00:00-04:00",
+        "end": "2026-11-28T06:00:00-04:00",
+        "no_upgrades_from": "2026-11-20T20:00:00-04:00",
+    }
+    recording = variant(ULTRA, lambda c: c["platform"]["maintenance"].update(west))
+    policy = named(recording, CLUSTER).inputs["maintenancePolicy"]
+    window, [exclusion] = policy["recurringWindow"], policy["maintenanceExclusions"]
+    assert window["startTime"] == "2026-11-28T02:00:00Z"
+    assert window["endTime"] == "2026-11-28T10:00:00Z"
+    assert exclusion["startTime"] == "2026-11-21T00:00:00Z"
+
+
 def test_the_pool_that_is_taken_away_never_replaces_the_cluster(recording: Recording) -> None:
     cluster = named(recording, CLUSTER)
     assert cluster.inputs["removeDefaultNodePool"] is True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -199,7 +199,8 @@ def _zoned(value: datetime) -> datetime:
         raise problem(
             f"{value.isoformat()!r} has no time zone; end it with 'Z', and quote it in YAML"
         )
-    return value
+    # As GKE gives it back, which keeps no zone: the provider compares texts.
+    return value.astimezone(UTC)
 
 
 Moment = Annotated[datetime, BeforeValidator(written_moment), AfterValidator(_zoned)]
