@@ -726,7 +726,7 @@ def test_each_claim_has_a_volume_of_its_own() -> None:
 
 def test_filestore_reaches_nodes_that_wait_for_a_lock() -> None:
     firewall = named(recorded(MEGA), FIREWALL, "filestore-locks")
-    assert firewall.inputs["sourceRanges"] == ["10.9.0.0/24"]
+    assert firewall.inputs["sourceRanges"] == ["10.9.0.0/26"]
     assert {row["protocol"] for row in firewall.inputs["allows"]} == {"tcp", "udp"}
     assert (
         firewall.inputs["network"]

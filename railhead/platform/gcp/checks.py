@@ -53,10 +53,11 @@ _RESERVED_ADDRESSES = 4
 _DRANET_VERSION = "1.34.1-gke.1829001"
 # Filestore documentation, service-tiers-zonal and service-tiers-regional, two ranges each: GiB of
 # the smallest, the largest, and between sizes. From 10 TiB on the steps are 2.5 TiB. The regional
-# tier's lower range ends at 10,239 GiB, which is a multiple of one GiB alone.
+# tier's lower range ends at 10,239 GiB, which is a multiple of one GiB alone; it begins at 100, but
+# below 1024 it wants custom performance (Create an instance), which the stack leaves to Google.
 _FILESTORE = {
     "zonal": ((1024, 9984, 256), (10240, 102400, 2560)),
-    "regional": ((100, 10239, 1), (10240, 102400, 2560)),
+    "regional": ((1024, 10239, 1), (10240, 102400, 2560)),
 }
 # Managed Lustre documentation, performance tiers: MB/s a TiB -> GiB of the smallest and the
 # largest, and steps up to a size.
@@ -66,10 +67,11 @@ _LUSTRE = {
     250: (36000, 40032000, ((6120000, 36000), (40032000, 288000))),
     125: (72000, 12240000, ((12240000, 72000),)),
 }
-# Of an instance's block: 24 of High Scale and 26 of Enterprise (file.v1, reservedIpRange). Of zonal
-# and regional ones gcloud's help says 24, and gcp-filestore-csi-driver (pkg/csi_driver/
-# controller.go: reserveIPRange) takes 26.
-_FILESTORE_PREFIXES = (24, 26)
+# Of an instance's block: zonal and regional ones want 26 (Filestore documentation, Create an
+# instance; gcp-filestore-csi-driver #403, #1292). It was 24, as gcloud's help still says.
+_FILESTORE_PREFIX, _FILESTORE_PREFIX_ONCE = 26, 24
+# Reserved for Filestore's own components (Create an instance).
+_NOT_FILESTORE = ipaddress.ip_network("172.17.0.0/16")
 # What a network of the cluster's own has addresses for.
 _FIELDS = ("nodes", "pods", "services", "google_services")
 # Of google_services, for each Lustre instance: a contiguous block (Managed Lustre documentation,
@@ -699,9 +701,13 @@ def _size(path: str, row: GcpStorage) -> Iterator[Problem]:
 def _filestore_prefixes(cluster: GcpCluster) -> Iterator[Problem]:
     for path, text in _filestore_ranges(cluster):
         network = ipaddress.ip_network(text)
-        if not private(network) or network.prefixlen not in _FILESTORE_PREFIXES:
-            listed = " or ".join(f"/{prefix}" for prefix in _FILESTORE_PREFIXES)
-            yield path, f"{text!r} is no IPv4 block that Filestore takes: {listed} of {PRIVATE}"
+        taken = network.prefixlen in (_FILESTORE_PREFIX, _FILESTORE_PREFIX_ONCE)
+        if not taken or not private(network) or network.overlaps(_NOT_FILESTORE):
+            yield (
+                path,
+                f"{text!r} is no IPv4 block that Filestore takes: /{_FILESTORE_PREFIX} of "
+                f"{PRIVATE}, and not of {_NOT_FILESTORE}",
+            )
 
 
 def _filestore_clients(cluster: GcpCluster) -> Iterator[Problem]:
@@ -1155,6 +1161,14 @@ def doubts(cluster: GcpCluster, now: datetime) -> Iterator[Problem]:
             f"{text}, which Google takes for new ones; widen it in a new stack, and leave one that "
             "runs",
         )
+    for path, text in _filestore_ranges(cluster):
+        if ipaddress.ip_network(text).prefixlen == _FILESTORE_PREFIX_ONCE:
+            yield (
+                path,
+                f"{text!r} is a /{_FILESTORE_PREFIX_ONCE}, and Filestore wants a "
+                f"/{_FILESTORE_PREFIX} for new ones; name one in a new stack, and leave one that "
+                "runs",
+            )
     if "dcgm" in (cluster.watching.sources or ()):
         # As scraped of GKE on H100s (elideng-sg/hypercomputer-internode-deepdive,
         # assets/lab-14/dcgm_xid_metric.txt).

@@ -257,8 +257,8 @@ class FilestoreStorage(Model):
     Zonal is the faster, in the cluster's zone; regional outlives a zone.
 
     ``tier`` is ``zonal`` or ``regional``; ``capacity_gib`` is its size in GiB. ``addresses`` is the
-    /24 or /26 where Google puts it; None lets Google choose, which knows the addresses of the VPC
-    and not those of ``gpu_networks``.
+    /26 where Google puts it; None lets Google choose, which knows the addresses of the VPC and not
+    those of ``gpu_networks``.
     """
 
     kind: Literal["filestore"]

@@ -68,7 +68,7 @@ def _section(answers: Answers) -> Section:
                     "capacity_gib": 10240,
                     # Google's blueprints name one beside GPU networks (cluster-toolkit, examples/
                     # machine-learning, a4-highgpu-8g: filestore_ip_range).
-                    "addresses": "10.9.0.0/24",
+                    "addresses": "10.9.0.0/26",
                 }
             ],
         },

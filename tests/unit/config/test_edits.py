@@ -618,9 +618,9 @@ def test_automatic_metadata_waits_for_its_size() -> None:
 
 def test_filestore_stays_at_its_addresses() -> None:
     """terraform-provider-google, resource_filestore_instance.go: networks replace an instance."""
-    for was in ("10.9.1.0/24", None):
+    for was in ("10.9.1.0/26", None):
         before = shipped("gcp-a3-mega", storage(0, addresses=was))
-        with pytest.raises(RefusedError, match=rf"addresses {str(was).lower()} to 10\.9\.0\.0/24"):
+        with pytest.raises(RefusedError, match=rf"addresses {str(was).lower()} to 10\.9\.0\.0/26"):
             after(before, shipped("gcp-a3-mega"))
 
 

@@ -574,6 +574,13 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
         "platform.storage[0].capacity_gib",
         "1000 is not to be had, but from 1024 to 9984 GiB in steps of 256",
     ),
+    # One that wants custom performance.
+    (
+        MEGA,
+        [("platform.storage.0.tier", "regional"), ("platform.storage.0.capacity_gib", 1023)],
+        "platform.storage[0].capacity_gib",
+        "1023 is not to be had, but from 1024 to 10239 GiB or from 10240",
+    ),
     # A step of the smaller range in the larger one.
     (
         MEGA,
@@ -644,9 +651,9 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
             MEGA,
             [("platform.storage.0.addresses", block)],
             "platform.storage[0].addresses",
-            f"'{block}' is no IPv4 block that Filestore takes: /24 or /26",
+            f"'{block}' is no IPv4 block that Filestore takes: /26 of",
         )
-        for block in ("10.8.0.0/29", "fd00::/24", "100.64.0.0/24")
+        for block in ("10.8.0.0/29", "fd00::/26", "100.64.0.0/26", "172.17.0.64/26")
     ),
     (
         MEGA,

@@ -1062,6 +1062,14 @@ EDGES: dict[str, tuple[str, list[Any], dict[Any, str]]] = {
             "takes for new ones; widen it in a new stack, and leave one that runs"
         },
     ),
+    "platform.storage[0].addresses": (
+        "gcp-a3-mega",
+        ["10.9.0.0/26"],
+        {
+            "10.9.0.0/24": "'10.9.0.0/24' is a /24, and Filestore wants a /26 for new ones; name "
+            "one in a new stack, and leave one that runs"
+        },
+    ),
     "watching.sources": (
         "gcp-a3-ultra",
         [("kubernetes", "nodes")],

@@ -661,7 +661,7 @@ CASES = [
     ),
     Case(
         "subnets",
-        "10.8.0.0/15 of subnet nodes overlaps addresses of filestore, 10.9.0.0/24",
+        "10.8.0.0/15 of subnet nodes overlaps addresses of filestore, 10.9.0.0/26",
         stack=MEGA,
         edit=own_network,
         change=put(SUBNET_OF_MEGA, subnet("pods", "services", ipCidrRange="10.8.0.0/15")),
