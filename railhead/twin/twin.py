@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import ipaddress
 import json
 import os
 import signal
@@ -88,6 +89,9 @@ class Twin:
     pulumi: Path
     researcher: Path
     _most: int = 0
+    _addresses: Iterator[ipaddress.IPv4Address] = field(
+        default_factory=lambda: ipaddress.ip_network("10.64.0.0/16").hosts()
+    )
 
     def mebibytes(self, *more: int) -> int:
         """Return the most memory that the twin and the engine had so far, in MiB.
@@ -102,7 +106,7 @@ class Twin:
     def add(self, node: Node) -> None:
         """Make a node."""
         self.world.hardware[node.name] = node
-        self.client.request("POST", "/api/v1/nodes", body=node.body())
+        self.client.request("POST", "/api/v1/nodes", body=node.body(str(next(self._addresses))))
 
     def remove(self, name: str) -> None:
         """Take a node away, with the pods on it, as a machine that is gone does."""

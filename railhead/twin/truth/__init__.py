@@ -201,8 +201,8 @@ class Node:
     nics: tuple[tuple[str, str], ...] = ()
     host: frozenset[str] = field(default_factory=frozenset)
 
-    def body(self) -> dict[str, Any]:
-        """Return the Node as its kubelet would register it, ready."""
+    def body(self, address: str) -> dict[str, Any]:
+        """Return the Node as its kubelet would register it, ready, at an IPv4 address."""
         conditions = [
             {"type": "Ready", "status": "True", "reason": "KubeletReady"},
             *(
@@ -217,6 +217,12 @@ class Node:
             "spec": {"taints": [t.model_dump() for t in self.taints]},
             "status": {
                 "phase": "Running",
+                # KWOK takes the address of pods on the host's network from here, and reports a
+                # pod without one as ready again each second (its stage `pod-ready`).
+                "addresses": [
+                    {"type": "InternalIP", "address": address},
+                    {"type": "Hostname", "address": self.name},
+                ],
                 "allocatable": dict(self.allocatable),
                 "capacity": dict(self.allocatable),
                 "conditions": conditions,

@@ -139,8 +139,9 @@ def test_a_site_taints_what_its_pool_tolerates(repo: Path) -> None:
 
 
 def test_a_node_registers_ready_with_its_taints() -> None:
-    body = on_aws("p5.48xlarge").body()
+    body = on_aws("p5.48xlarge").body("10.64.0.1")
     assert body["spec"]["taints"][0]["effect"] == "NoSchedule"
+    assert body["status"]["addresses"][0] == {"type": "InternalIP", "address": "10.64.0.1"}
     assert body["status"]["conditions"][0] == {
         "type": "Ready",
         "status": "True",
