@@ -32,34 +32,6 @@ def _namespace(cluster: dict[str, Any]) -> None:
         row["namespace"] = "research"
 
 
-def _queue(cluster: dict[str, Any]) -> None:
-    cluster["queues"][0]["name"] = "everyone"
-
-
-def _cluster_queue(cluster: dict[str, Any]) -> None:
-    cluster["queues"][0]["cluster_queue"] = "other"
-
-
-def _pool(cluster: dict[str, Any]) -> None:
-    cluster["pools"][0]["name"] = "big"
-    for runtime in cluster["runtimes"]:
-        runtime["pool"] = "big"
-    cluster["queues"][0]["pools"] = ["big"]
-
-
-def _levels(cluster: dict[str, Any]) -> None:
-    cluster["topology"] = cluster["topology"][1:]
-
-
-EDITS: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
-    "claim renamed": (_claim, "checkpoint training/checkpoints"),
-    "claim removed": (_claim_removed, "checkpoint training/checkpoints"),
-    "namespace renamed": (_namespace, "namespace training would go"),
-    "queue renamed": (_queue, "queue training/training would go"),
-    "cluster queue renamed": (_cluster_queue, "from cluster queue training to other"),
-    "pool renamed": (_pool, "pool gpu would go"),
-    "topology": (_levels, "pool gpu would be counted again"),
-}
 OLD = [
     {"kind": "checkpoint", "name": "training/checkpoints", "loses": ["data"]},
     {"kind": "namespace", "name": "training", "loses": ["jobs"]},
@@ -72,16 +44,13 @@ def test_edit_that_loses_something_stops_before_any_change(tmp_path: Path) -> No
     project.up()
     kept = project.file.read_text()
     before = project.entries()
-    runs = (("up", "--yes", "--skip-preview"), ("up", "--yes"), ("preview",))
-    for number, (name, (edit, reported)) in enumerate(EDITS.items()):
-        project.file.write_text(kept)
-        project.change(edit)
-        # The second run too: one that was stopped does not forget what was made last.
-        for words in runs[-1 if number else 0 :]:
-            text = project.run(*words, status=1)
-            assert reported in text, (name, words, text)
-            assert "or lose it: under `removals`" in text
-        assert project.entries() == before, name
+    project.change(_claim)
+    # The second run too: one that was stopped does not forget what was made last.
+    for words in (("up", "--yes", "--skip-preview"), ("up", "--yes"), ("preview",)):
+        text = project.run(*words, status=1)
+        assert "checkpoint training/checkpoints" in text, (words, text)
+        assert "or lose it: under `removals`" in text
+    assert project.entries() == before
     assert '"training"' in project.run("stack", "output", "contract")
     # A claim of another name in the file alone is the same one.
     project.file.write_text(kept)
@@ -107,7 +76,8 @@ def test_a_mistake_in_the_file_does_not_make_the_stack_forget(tmp_path: Path) ->
     project.run("up", "--yes", "--skip-preview", status=1)
     project.file.write_text(kept)
     project.change(_claim_removed)
-    assert EDITS["claim removed"][1] in project.run("up", "--yes", "--skip-preview", status=1)
+    stopped = project.run("up", "--yes", "--skip-preview", status=1)
+    assert "checkpoint training/checkpoints" in stopped
 
 
 @pytest.mark.exhaustive
@@ -188,7 +158,10 @@ def _another_value(cluster: dict[str, Any]) -> None:
     ("name", "edit", "kind", "count"),
     [
         ("dranet", _others_interfaces, "kubernetes:resource.k8s.io/v1:ResourceClaimTemplate", 2),
-        ("volcano", _another_value, "kubernetes:scheduling.k8s.io/v1:PriorityClass", 1),
+        pytest.param(
+            *("volcano", _another_value, "kubernetes:scheduling.k8s.io/v1:PriorityClass", 1),
+            marks=pytest.mark.exhaustive,
+        ),
     ],
 )
 def test_what_the_api_server_fixes_is_recreated(
