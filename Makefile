@@ -88,13 +88,13 @@ nccl-eval: venv ## How well NCCL logs are read, by part and label (WRITE=1: into
 	PYTHONPATH=. $(VENV)/python tests/nccl/evaluate.py $(if $(WRITE),--write)
 
 .PHONY: lab-test
-lab-test: venv ## The tests on a real lab: brings up its own and takes it down
+lab-test: venv ## The tests on a real lab, its own (ACCEPTANCE=1: with those of `make acceptance`)
 	$(call stage,lab)
 	$(VENV)/railhead lab build
-	$(call tests,lab,-m "lab and not acceptance and not exhaustive and not contests and not harms and not sabotage and not frameworks and not watching and not operators and not upgrade and not volcano" -v)
+	$(call tests,lab,-m "lab and$(if $(ACCEPTANCE),, not acceptance and) not exhaustive and not contests and not harms and not sabotage and not frameworks and not watching and not operators and not upgrade and not volcano" -v)
 
 .PHONY: acceptance
-acceptance: venv ## The acceptance suite, restarts, rails and a repository from wheels, on a lab; CI runs it, too
+acceptance: venv ## The acceptance suite, restarts, rails and a repository from wheels, on a lab of their own
 	$(call stage,acceptance)
 	$(VENV)/railhead lab build
 	$(call tests,acceptance,-m "acceptance and not exhaustive" -v)
