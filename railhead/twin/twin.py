@@ -90,7 +90,7 @@ class Twin:
     researcher: Path
     _most: int = 0
     _addresses: Iterator[ipaddress.IPv4Address] = field(
-        default_factory=lambda: ipaddress.ip_network("10.64.0.0/16").hosts()
+        default_factory=ipaddress.IPv4Network("10.64.0.0/16").hosts
     )
 
     def mebibytes(self, *more: int) -> int:
