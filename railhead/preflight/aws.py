@@ -451,21 +451,24 @@ def _usable(there: Mapping[str, Any], pool: AwsPool) -> str:
 def _taken(there: Mapping[str, Any], pool: AwsPool, cluster: AwsCluster) -> str:
     """Return that nodes on demand of another pool would take a reservation's machines.
 
-    EC2 starts an instance that names no reservation in an open one of its type and zone (EC2 API
-    reference, CapacityReservation, instanceMatchCriteria), which may be changed while nothing runs
-    in it (ModifyCapacityReservation).
+    EC2 starts an instance that names no reservation in an open one of its type, zone and placement
+    group (EC2 API reference, CapacityReservation, instanceMatchCriteria), which may be changed
+    while nothing runs in it (ModifyCapacityReservation).
     """
     place = (pool.instance_type, pool.availability_zone)
+    group = {"placement_group_arn": there.get("PlacementGroupArn")}
     others = [
-        other.name
+        other
         for other in cluster.pools
         if isinstance(other.purchase, OnDemand)
         and (other.instance_type, other.availability_zone) == place
+        and not mismatch(other, group)
     ]
-    if not others or there.get("InstanceMatchCriteria") != "open":
+    room = there["AvailableInstanceCount"] - pool.nodes
+    if there.get("InstanceMatchCriteria") != "open" or sum(o.nodes for o in others) <= room:
         return ""
     return (
-        f"is open, and EC2 starts the nodes on demand of pool {others[0]} in it: `aws ec2 "
+        f"is open, and EC2 starts the nodes on demand of pool {others[0].name} in it: `aws ec2 "
         "modify-capacity-reservation --instance-match-criteria targeted "
         f"--capacity-reservation-id {there['CapacityReservationId']}` while nothing runs in it"
     )

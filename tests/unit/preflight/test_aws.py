@@ -572,6 +572,20 @@ def test_rows_hold_where_the_account_is_as_it_should(reader: Aws, stack: str) ->
         assert findings or ROWS[name].of, name
 
 
+@pytest.mark.parametrize(
+    ("count", "more"), [(32, {}), (16, {"PlacementGroupArn": "arn:aws:ec2:::placement-group/p5"})]
+)
+def test_an_open_reservation_has_room_or_a_group(reader: Aws, count: int, more: Raw) -> None:
+    """Nodes on demand of another pool fit beside, or are in no group and do not match."""
+    there = {"InstanceMatchCriteria": "open", "CapacityReservationId": "cr-1"} | more
+    reservations(reserved("p5.48xlarge", count, **there))()
+    raw = fitted(section(PROD))
+    more_on_demand(raw)
+    grouped(raw)
+    findings = checks.reservation(reader, cluster(raw))
+    assert [f.text for f in findings if not f.passed] == []
+
+
 def test_rights_on_the_stacks_own_resources_are_enough(reader: Aws) -> None:
     """A policy that names the cluster allows nothing on any resource."""
 
