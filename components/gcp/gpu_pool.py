@@ -26,11 +26,11 @@ from railhead.platform.gcp.model import (
 # GKE documentation: at most so many characters.
 NAME_LIMIT = 40
 DRANET_LABEL = "cloud.google.com/gke-networking-dra-driver"
-# GKE puts this label into the configuration of a pool with a network profile (GoogleCloudPlatform/
-# cluster-autoscaler, pkg/autoprovisioning/selfservice/accelerator_network_profile.go), and the
-# provider, which reads all labels back (container/node_config.go), would take it off at the next
-# `up`. Written as the provider's bridge writes a key with dots (pulumi-terraform-bridge,
-# pkg/tfbridge/diff.go: visitPropertyValue).
+# GKE may put this label into the configuration of a pool with a network profile
+# (GoogleCloudPlatform/cluster-autoscaler, pkg/autoprovisioning/selfservice/
+# accelerator_network_profile.go), and the provider, which reads all labels back
+# (container/node_config.go), would take it off at the next `up`. Written as the provider's bridge
+# writes a key with dots (pulumi-terraform-bridge, pkg/tfbridge/diff.go: visitPropertyValue).
 _PROFILE_LABEL = 'nodeConfig.labels.["gke.networks.io/accelerator-network-profile"]'
 RESERVATION_KEY = "compute.googleapis.com/reservation-name"
 _EFFECTS = {

@@ -1149,6 +1149,13 @@ def doubts(cluster: GcpCluster, now: datetime) -> Iterator[Problem]:
             f"{kind!r} is too small for the controllers and what watches them",
         )
     window = cluster.platform.maintenance
+    if window is not None and (day := maintenance.other_day(window.start, window.recurrence)):
+        # container.v1, RecurringMaintenanceWindow: "Days are measured in the UTC timezone".
+        yield (
+            "platform.maintenance.recurrence",
+            f"{window.recurrence!r} leaves out {day}, the day of start in UTC, as which GKE reads "
+            "the rule's days: name it where the window should begin then",
+        )
     if window is None or window.no_upgrades_from is None:
         yield (
             "platform.maintenance.no_upgrades_from",

@@ -22,6 +22,16 @@ def frequency(recurrence: str) -> str:
     return _parts(recurrence).get("FREQ", "")
 
 
+def other_day(start: datetime, recurrence: str) -> str:
+    """Return the day of ``start``, which is in UTC, where a rule names days and leaves it out.
+
+    >>> other_day(datetime(2026, 11, 28, 2), "FREQ=WEEKLY;BYDAY=FR")
+    'SA'
+    """
+    named, day = _parts(recurrence).get("BYDAY", ""), _DAYS[start.weekday()]
+    return day if named and not any(d.endswith(day) for d in named.split(",")) else ""
+
+
 def availability(start: datetime, end: datetime, recurrence: str) -> timedelta | None:
     """Return the least that the windows cover in any 32 days; None for a rule it cannot read.
 

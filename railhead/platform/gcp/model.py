@@ -200,7 +200,10 @@ def _zoned(value: datetime) -> datetime:
             f"{value.isoformat()!r} has no time zone; end it with 'Z', and quote it in YAML"
         )
     # As GKE gives it back, which keeps no zone: the provider compares texts.
-    return value.astimezone(UTC)
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise problem(f"{value.isoformat()!r} is no time that UTC has") from None
 
 
 Moment = Annotated[datetime, BeforeValidator(written_moment), AfterValidator(_zoned)]
@@ -227,8 +230,9 @@ MachineType = Annotated[
 class Maintenance(Model):
     """The times when GKE may touch the cluster: ``start`` and ``end`` of a window that recurs.
 
-    ``recurrence`` is an RFC 5545 rule. From ``no_upgrades_from`` on no minor version and no node is
-    upgraded until the version's end of support: an upgrade drains nodes under running jobs.
+    ``recurrence`` is an RFC 5545 rule, whose days are UTC's. From ``no_upgrades_from`` on no minor
+    version and no node is upgraded until the version's end of support: an upgrade drains nodes
+    under running jobs.
     """
 
     start: Moment

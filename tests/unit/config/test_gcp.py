@@ -725,6 +725,12 @@ WRONG: list[tuple[Mapping[str, Any], list[tuple[str, Any]], str, str]] = [
         "platform.maintenance.start",
         "has no time zone",
     ),
+    (
+        ULTRA,
+        [("platform.maintenance.start", "0001-01-01T00:00:00+14:00")],
+        "platform.maintenance.start",
+        "is no time that UTC has",
+    ),
 ]
 
 

@@ -1062,6 +1062,14 @@ EDGES: dict[str, tuple[str, list[Any], dict[Any, str]]] = {
             "takes for new ones; widen it in a new stack, and leave one that runs"
         },
     ),
+    "platform.maintenance.recurrence": (
+        "gcp-a3-ultra",
+        ["FREQ=WEEKLY;BYDAY=SA,SU", "FREQ=DAILY"],
+        {
+            "FREQ=WEEKLY;BYDAY=FR,SU": "'FREQ=WEEKLY;BYDAY=FR,SU' leaves out SA, the day of start "
+            "in UTC, as which GKE reads the rule's days: name it where the window should begin then"
+        },
+    ),
     "platform.storage[0].addresses": (
         "gcp-a3-mega",
         ["10.9.0.0/26"],
