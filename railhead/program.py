@@ -29,8 +29,8 @@ def main() -> TrainingCluster:
         pulumi.RunError: the stack's file has a mistake, or the edit loses something; the engine
             prints it without a traceback.
     """
-    # Little of what a program makes is garbage before its end; Python searches at each 700 objects.
-    gc.set_threshold(100_000)
+    # Little of what a program makes is garbage before its end.
+    gc.set_threshold(100_000, 20, 20)
     file = stacks_folder() / f"Pulumi.{pulumi.get_stack()}.yaml"
     # First of all, so that they outlive whatever is wrong below.
     outputs = last_update.outputs()

@@ -89,8 +89,9 @@ class Twin:
     pulumi: Path
     researcher: Path
     _most: int = 0
+    # Of RFC 2544: no machine that is there has one of these.
     _addresses: Iterator[ipaddress.IPv4Address] = field(
-        default_factory=ipaddress.IPv4Network("10.64.0.0/16").hosts
+        default_factory=ipaddress.IPv4Network("198.18.0.0/16").hosts
     )
 
     def mebibytes(self, *more: int) -> int:
