@@ -648,7 +648,7 @@ class TestNodePools:
 
         recording = variant(tmp_path, edit)
         template = named(recording, TEMPLATE, "h100-template")
-        # EC2 user guide, create-cr-group: what the group has no machine for runs on demand.
+        # EC2 user guide, cr-groups-launch: else what the group has no machine for runs on demand.
         assert template.inputs["capacityReservationSpecification"] == {
             "capacityReservationTarget": {"capacityReservationResourceGroupArn": arn},
             "capacityReservationPreference": "capacity-reservations-only",

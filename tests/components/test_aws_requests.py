@@ -124,7 +124,7 @@ class TestRulesBetweenFields:
         assert len(used) == len(set(used)) == len(templates), "one template a group"
 
     def test_reservation_is_the_only_target(self, recordings: dict[str, Recording]) -> None:
-        """A target takes no preference but `capacity-reservations-only` (EC2's model)."""
+        """A reservation takes no preference beside its target (EC2's model)."""
         for stack in STACKS:
             for template in recordings[stack].of_type(TEMPLATE):
                 text = template.inputs.get("capacityReservationSpecification")

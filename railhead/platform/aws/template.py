@@ -82,7 +82,7 @@ def capacity_preference(pool: AwsPool) -> str | None:
     """Return what keeps a pool on a group of reservations to them; None for any other pool.
 
     Without it EC2 starts on demand what the group has no machine for (EC2 user guide,
-    create-cr-group), where in a reservation that is named it starts none.
+    cr-groups-launch), where in a reservation that is named it starts none.
     """
     return "capacity-reservations-only" if isinstance(pool.purchase, ReservationGroup) else None
 
