@@ -285,7 +285,7 @@ def test_claims_of_nics_do_not_keep_a_job_from_being_admitted(combination: Combi
 
 @pytest.mark.parametrize("combination", COMBINATIONS.values(), ids=lambda c: c.name)
 def test_kueue_does_not_finish_jobs_that_just_began(combination: Combination) -> None:
-    """These may take the owner of a new Workload for gone; older have no gate, newer are mended."""
+    """Kueue 0.16.6 to 0.17.2 may take the owner of a new Workload for gone."""
     affected = combination.kueue.version in ("0.16.6", "0.16.7", "0.17.1", "0.17.2")
     gate = combination.kueue.gates.get("FinishOrphanedWorkloads")
     assert gate is (False if affected else None)
