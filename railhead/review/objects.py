@@ -11,6 +11,7 @@ import yaml
 
 from railhead.base.names import TRAINING_LABEL
 from railhead.base.quantity import parse
+from railhead.base.secrets import CREDENTIAL, token
 from railhead.base.tags import MOVING, moves
 from railhead.catalog.switches import SWITCHES
 from railhead.lab.recorders.recording import changed_paths
@@ -24,7 +25,6 @@ from railhead.review.rows import flat, less, lost, lowered, parts, prefix, sever
 _LEVELS = ("privileged", "baseline", "restricted")
 _OUTSIDE = ("LoadBalancer", "NodePort")  # Types of a service that is reached from there.
 _ENFORCE = "pod-security.kubernetes.io/enforce"
-_SECRET = re.compile(r"(TOKEN|PASSWORD|PASSWD|SECRET|API_?KEY|ACCESS_?KEY|CREDENTIAL)", re.I)
 _FABRIC = (
     *("NCCL_", "TORCH_NCCL_", "NVSHMEM_", "FI_", "UCX_", "OMPI_", "GLOO_", "RDMAV_", "CUDA_"),
     *("LD_LIBRARY_PATH", "LD_PRELOAD"),
@@ -432,7 +432,7 @@ def _container(
         value = row.get("value")
         if row == old.get(name):
             continue
-        if value and _SECRET.search(name) and not name.upper().endswith(("_FILE", "_PATH")):
+        if value and (CREDENTIAL.search(name) or token(str(value))):
             yield Judged("refuse", "rights", f"has {name} in plain text", "everyone who reads it")
         elif was is not None and name.startswith(_FABRIC):
             text = f"sets {name}={value} in place of {old.get(name, {}).get('value', 'nothing')}"

@@ -930,6 +930,18 @@ def test_limit_and_taint_that_hold_nothing_back_lose_nothing() -> None:
     assert "ask jobs: may take any cpu, not 2" in texts
 
 
+def test_variable_that_sounds_like_a_token_is_none() -> None:
+    for name, value, plain in (
+        ("TOKENIZERS_PARALLELISM", "false", False),
+        ("MAX_TOKENS", "4096", False),
+        ("AWS_SECRET_ACCESS_KEY", "x", True),
+        ("URL", "https://me:word@r.example.com", True),
+    ):
+        new = _pod(env=[{"name": name, "value": value}])
+        texts = said([planned(DEPLOYMENT, _pod())], [planned(DEPLOYMENT, new)])
+        assert any("in plain text" in text for text in texts) is plain, (name, texts)
+
+
 def test_switches_of_charts_are_refused_where_they_loosen() -> None:
     for path, was, now, level in (
         ("webhook.failurePolicy", "Fail", "Ignore", "refuse"),
