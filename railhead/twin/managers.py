@@ -22,6 +22,7 @@ from typing import Any
 
 import yaml
 
+from railhead.catalog.versions import COMBINATIONS, LAB
 from railhead.kube.errors import ApiError
 from railhead.lab.artifacts import twin_operators
 from railhead.lab.engine.provider.client import KubeClient
@@ -143,7 +144,7 @@ class Managers:
         )
         file = home / "configuration.yaml"
         file.write_text(yaml.safe_dump(settings))
-        gates = [*_gates(pod), *([WITHOUT[release]] if release in WITHOUT else [])]
+        gates = [*feature_gates(pod), *([WITHOUT[release]] if release in WITHOUT else [])]
         command = [str(self.binaries[BINARIES[release]]), f"--config={file}"]
         command += [f"--feature-gates={','.join(gates)}"] if gates else []
         self.processes.start(
@@ -345,11 +346,17 @@ def _is_placed(pod: Mapping[str, Any]) -> bool:
     return bool(pod["spec"].get("nodeName")) and not pod["metadata"].get("deletionTimestamp")
 
 
-def _gates(pod: Mapping[str, Any]) -> list[str]:
-    """Return ``Name=true`` of each gate that the pod's arguments name."""
+def feature_gates(pod: Mapping[str, Any]) -> list[str]:
+    """Return ``Name=true`` of each gate that the pod's arguments name and the lab's Kueue may know.
+
+    Rows of other versions set gates that it does not have, at which it would end.
+    """
+    rows = {name for row in COMBINATIONS.values() for name in row.kueue.gates}
+    others = rows - LAB.kueue.gates.keys()
     arguments = [a for c in pod["spec"]["containers"] for a in c.get("args") or []]
     values = [a.partition("=")[2] for a in arguments if a.startswith("--feature-gates=")]
-    return [gate for value in values for gate in value.split(",") if gate]
+    gates = [gate for value in values for gate in value.split(",") if gate]
+    return [gate for gate in gates if gate.partition("=")[0] not in others]
 
 
 def kept(container: Mapping[str, Any]) -> list[str]:
