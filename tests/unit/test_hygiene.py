@@ -223,7 +223,7 @@ MAY_IMPORT = {
     # A pull request's two plans, compared.
     "review": "base machines catalog model config contract lab",
     # A stack's whole life, on a twin of its cluster.
-    "twin": "base machines fabric framework model config resolve contract kube gate lab",
+    "twin": "base machines catalog fabric framework model config resolve contract kube gate lab",
     # The two that put the rooms of the core together.
     "cli": "base machines catalog fabric model platform config resolve contract kube launch nccl"
     " diagnose evidence drift storage preflight",

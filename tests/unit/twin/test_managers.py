@@ -1,4 +1,4 @@
-"""How a twin starts the controllers' programs."""
+"""Tests of how a twin starts the programs of controllers."""
 
 from __future__ import annotations
 
