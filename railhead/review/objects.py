@@ -11,7 +11,7 @@ import yaml
 
 from railhead.base.names import TRAINING_LABEL
 from railhead.base.quantity import parse
-from railhead.base.secrets import CREDENTIAL, token
+from railhead.base.secrets import token
 from railhead.base.tags import MOVING, moves
 from railhead.catalog.switches import SWITCHES
 from railhead.lab.recorders.recording import changed_paths
@@ -23,6 +23,10 @@ from railhead.review.model import Level
 from railhead.review.rows import flat, less, lost, lowered, parts, prefix, several, short, told
 
 _LEVELS = ("privileged", "baseline", "restricted")
+# A whole word at its end: TOKENIZERS_PARALLELISM and MAX_TOKENS hold no secret.
+_SECRET = re.compile(
+    r"(TOKEN|PASSWORD|PASSWD|SECRET|API_?KEY|ACCESS_?KEY|CREDENTIALS?)(?![A-Z])", re.I
+)
 _OUTSIDE = ("LoadBalancer", "NodePort")  # Types of a service that is reached from there.
 _ENFORCE = "pod-security.kubernetes.io/enforce"
 _FABRIC = (
@@ -432,7 +436,8 @@ def _container(
         value = row.get("value")
         if row == old.get(name):
             continue
-        if value and (CREDENTIAL.search(name) or token(str(value))):
+        named = _SECRET.search(name) and not name.upper().endswith(("_FILE", "_PATH"))
+        if value and (named or token(str(value))):
             yield Judged("refuse", "rights", f"has {name} in plain text", "everyone who reads it")
         elif was is not None and name.startswith(_FABRIC):
             text = f"sets {name}={value} in place of {old.get(name, {}).get('value', 'nothing')}"

@@ -934,6 +934,8 @@ def test_variable_that_sounds_like_a_token_is_none() -> None:
     for name, value, plain in (
         ("TOKENIZERS_PARALLELISM", "false", False),
         ("MAX_TOKENS", "4096", False),
+        ("DB_PASSWORD_FILE", "/run/password", False),
+        ("DB_PASSWORD_2", "x", True),
         ("AWS_SECRET_ACCESS_KEY", "x", True),
         ("URL", "https://me:word@r.example.com", True),
     ):
