@@ -1150,7 +1150,8 @@ def doubts(cluster: GcpCluster, now: datetime) -> Iterator[Problem]:
         )
     window = cluster.platform.maintenance
     if window is not None and (day := maintenance.other_day(window.start, window.recurrence)):
-        # container.v1, RecurringMaintenanceWindow: "Days are measured in the UTC timezone".
+        # container.v1, RecurringMaintenanceWindow: "Days are measured in the UTC timezone"; that
+        # RecurringTimeWindow, which the stack writes, does the same is inferred.
         yield (
             "platform.maintenance.recurrence",
             f"{window.recurrence!r} leaves out {day}, the day of start in UTC, as which GKE reads "
