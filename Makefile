@@ -56,7 +56,7 @@ down: venv ## Take the demo's lab down; the cache of what was built stays
 	@$(VENV)/railhead lab down
 
 .PHONY: test
-test: venv forget lint types quick nccl-eval clusters ## Everything: style, types, quick tests, tests on a lab of their own
+test: venv forget lint types quick nccl-eval clusters ## Style, types, quick tests, tests on a lab of their own (CI: ACCEPTANCE=1 REHEARSE=1)
 	@echo; $(VENV)/python tools/times.py
 
 .PHONY: forget
@@ -148,14 +148,14 @@ engine-test: docs-tools browser ## The tests on the real engine and on API serve
 	$(call stage,engine)
 	$(VENV)/railhead lab build
 	$(VENV)/railhead lab build --only twin-operators
-	$(call tests,engine,-m "(controlplane or slow) and not lab and not volcano and not operators and not exhaustive" $(ENGINE_PARALLEL))
+	$(call tests,engine,-m "(controlplane or slow) and not lab and not volcano and not operators and not exhaustive$(if $(REHEARSE), and not rehearsal)" $(ENGINE_PARALLEL))
 
 .PHONY: clusters
-clusters: docs-tools browser ## lab-test, and engine-test beside it on the time that the lab leaves
+clusters: docs-tools browser ## lab-test, and engine-test beside it (REHEARSE=1: then rehearse) on the time that the lab leaves
 	@$(VENV)/railhead lab build
 	$(VENV)/railhead lab build --only twin-operators
 	mkdir -p build
-	nice -n 10 $(MAKE) engine-test >build/engine.log 2>&1 & engine=$$!
+	nice -n 10 $(MAKE) --keep-going engine-test $(if $(REHEARSE),rehearse) >build/engine.log 2>&1 & engine=$$!
 	trap 'kill $$engine 2>/dev/null || true' EXIT
 	status=0; $(MAKE) lab-test || status=$$?
 	wait $$engine || status=$$?

@@ -64,15 +64,27 @@ def pytest_collection() -> Generator[None, Any, Any]:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out a file, with all that it imports, whose own mark `-m` leaves out.
+    """Leave out a file, with all that it imports, none of whose tests `-m` selects.
 
-    pytest asks this of no file that is named on the command line.
+    Such a file has a mark that the expression excludes, or names none that it asks for: whoever
+    gives a mark names it in the tests' own file. pytest asks this of no file that is named on the
+    command line.
     """
-    marks = config.getoption("markexpr")
-    if collection_path.suffix != ".py" or " or " in marks:
+    expression = config.getoption("markexpr")
+    if collection_path.suffix != ".py" or "not (" in expression:
         return None
-    left_out = {term.removeprefix("not ") for term in marks.split(" and ") if "not " in term}
-    return True if left_out & _marks(collection_path) else None
+    excluded = set(re.findall(r"not (\w+)", expression))
+    asked = set(re.findall(r"\w+", re.sub(r"not \w+|\b(and|or)\b", "", expression)))
+    if excluded & _marks(collection_path):
+        return True
+    if not asked or not collection_path.name.startswith("test_"):
+        return None
+    return None if asked & {*_words(collection_path), *_marks(collection_path)} else True
+
+
+@functools.cache
+def _words(file: Path) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", file.read_text()))
 
 
 @functools.cache
@@ -80,7 +92,7 @@ def _marks(file: Path) -> frozenset[str]:
     """Return the marks that a file gives all of its tests."""
     if file.is_relative_to(REPO / "tests" / "lab"):
         return frozenset({"lab"})
-    match = re.search(r"^pytestmark = (\[.*?\]|.*)$", file.read_text(), re.MULTILINE | re.DOTALL)
+    match = re.search(r"^pytestmark = (\[[^]]*\]|.*)", file.read_text(), re.MULTILINE)
     return frozenset(re.findall(r"mark\.(\w+)", match[1] if match else ""))
 
 
@@ -95,6 +107,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     def cost(item: pytest.Item) -> int:
         marks = {mark.name for mark in item.iter_markers()}
+        if unnamed := marks & set(ORDER) - {"lab"} - _words(item.path):
+            raise pytest.UsageError(f"{item.path} does not name its mark {', '.join(unnamed)}")
         if "long" in marks:
             return -1
         return max((rank for rank, mark in enumerate(ORDER, 1) if mark in marks), default=0)

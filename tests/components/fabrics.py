@@ -139,12 +139,16 @@ USUAL = (
 )
 
 
+def usual() -> list[Case]:
+    """Return the cases that a test of a few takes."""
+    return [case for case in every() if case.id in USUAL]
+
+
 def in_two() -> list[Any]:
     """Return two parameters: the usual cases, and all others for a costlier target."""
-    usual = [case for case in every() if case.id in USUAL]
     others = [case for case in every() if case.id not in USUAL]
     return [
-        pytest.param(usual, id="usual"),
+        pytest.param(usual(), id="usual"),
         pytest.param(others, id="others", marks=pytest.mark.exhaustive),
     ]
 

@@ -11,7 +11,7 @@ from railhead.fabric.kinds import FABRICS
 from railhead.gate.prove import evaluate
 from railhead.gate.state import FAILED, Gate
 from railhead.resolve.gate import expectation, gated
-from tests.components.fabrics import Case, cases, cluster, parameters
+from tests.components.fabrics import Case, cases, cluster
 from tests.components.recording import REPO
 from tests.unit.gate.trees import Tree
 
@@ -31,7 +31,7 @@ def stays_shut(stack: Cluster, root: Path) -> None:
 CASES = [case for case in cases() if not FABRICS[case.fabric].universal]
 
 
-@pytest.mark.parametrize("case", parameters(CASES))
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_gate_stays_shut_in_every_mode(case: Case, tmp_path: Path) -> None:
     stays_shut(parse(cluster(case), where="a case"), tmp_path)
 

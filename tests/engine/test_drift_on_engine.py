@@ -247,6 +247,7 @@ def test_objects_added_beside_the_stack_are_reported(stack: Stack) -> None:
     ]
 
 
+@pytest.mark.exhaustive
 def test_guard_with_another_scope_is_the_worst_drift(stack: Stack) -> None:
     stack.program(f"FORCE = True\n{PROGRAM}")
     stack.up().ok()

@@ -23,7 +23,6 @@ from tests import crds
 from tests.components.fabrics import Case, cases, cluster
 from tests.engine.conftest import Stack
 from tests.engine.controlplane import locate
-from tests.marks import few
 
 pytestmark = pytest.mark.controlplane
 
@@ -58,10 +57,6 @@ networks = arguments.networks(parsed)
 RailNetworks("networks", RailNetworksArgs(networks=networks, **inside), opts=below)
 Claims("claims", ClaimsArgs(templates=resolved.nic_claims, **inside), opts=below)
 """
-
-
-#: One case, of operators; the API server takes the others (test_fabric_api_server.py).
-USUAL = ("sriov-roce-roce-existing",)
 
 
 class Operator(threading.Thread):
@@ -143,7 +138,9 @@ def chart(folder: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("case", few(cases(), USUAL, lambda case: case.id))
+# Rehearsals take stacks up, again and down; an API server takes the objects of other modes.
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.id)
 def test_up_in_order_again_without_change_and_down_clean(
     stack: Stack, operator: Operator, served: list[str], case: Case
 ) -> None:

@@ -29,7 +29,8 @@ from tests.components.test_api_server import manifests
 from tests.engine.controlplane import PROGRAMS, ControlPlane, locate
 from tests.kueue_manager import eventually, kueue
 
-pytestmark = pytest.mark.controlplane
+# Rehearsals place gangs on fewer nodes, and tests/engine/test_nodes_on_api_server.py has dead ones.
+pytestmark = [pytest.mark.controlplane, pytest.mark.exhaustive]
 
 WHERE = "training"
 FLEET = 1000
@@ -134,7 +135,6 @@ def on_metal(server: Server) -> Any:
     return parse(body, where="test")
 
 
-@pytest.mark.exhaustive
 def test_dead_nodes_are_named_and_up_begins(server: Server) -> None:
     reported = before_up(on_metal(server))
     assert reported == f"nodes that are not ready or cordoned, and get no jobs: {', '.join(DEAD)}"

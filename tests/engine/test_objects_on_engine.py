@@ -95,6 +95,7 @@ def test_life_of_objects(stack: Stack) -> None:
     assert stack.get("/api/v1/namespaces/NS") is None
 
 
+@pytest.mark.exhaustive
 def test_a_clusters_config_map_is_updated_in_place(stack: Stack) -> None:
     """Pods that start during an upgrade find the programs: nothing is deleted."""
     stack.program(
@@ -125,6 +126,7 @@ def test_a_clusters_config_map_is_updated_in_place(stack: Stack) -> None:
     assert after["data"] == {"second.py": "new", "common": "second.py"}
 
 
+@pytest.mark.exhaustive
 def test_update_rename_and_replacement(stack: Stack) -> None:
     """In-place updates, replacement by name, and delete-before-replace under an explicit name."""
     body = """

@@ -24,7 +24,7 @@ from tests.marks import few
 pytestmark = pytest.mark.slow
 
 REPO = Path(__file__).resolve().parents[2]
-_FEW = ("claim renamed", "better image", "EFA egress gone", "a guard gone")
+_FEW = ("better image", "a guard gone")
 _ALL = (*CASES, *STRANGERS)
 #: Sides of the base by their files.
 _BASE: dict[Path, StackPlan] = {}

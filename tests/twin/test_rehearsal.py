@@ -43,6 +43,7 @@ def _small(section: dict[str, Any]) -> None:
     second["shares"][0] |= {"nodes": 1, "borrow": 2}
 
 
+@pytest.mark.rehearsal
 def test_a_stack_is_rehearsed_to_its_end(tmp_path: Path) -> None:
     outcomes = rehearsed(tmp_path, "onprem-roce-shared", change=_small)
     assert {name: o.text for name, o in outcomes.items() if o.verdict == "failed"} == {}
