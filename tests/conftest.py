@@ -66,9 +66,8 @@ def pytest_collection() -> Generator[None, Any, Any]:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out a file, with all that it imports, none of whose tests `-m` selects.
 
-    Such a file has a mark that the expression excludes, or names none that it asks for: whoever
-    gives a mark names it in the tests' own file. pytest asks this of no file that is named on the
-    command line.
+    Such a file has a mark that the expression excludes, or names none that it asks for: each mark
+    is named in the file of its test. pytest asks this of no file that is on the command line.
     """
     expression = config.getoption("markexpr")
     if collection_path.suffix != ".py" or "not (" in expression:
