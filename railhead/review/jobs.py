@@ -63,6 +63,8 @@ _OTHER_FILE = re.compile(
 _RUNS = frozenset({"Process", "Thread", "apply_async", "partial", "submit", "to_thread"})
 # Options by which frameworks go on where a run ended.
 _RESUMES = ("resume_from_checkpoint", "ckpt_path", "auto_resume")
+# Options of a job's command by which its program saves, and goes on where a run ended.
+_KEEPS = re.compile(r"(?<!\S)--?[\w.-]*(?:resum|restart|restor|ckpt|checkpoint|save)[\w.-]*", re.I)
 # Methods and functions of frameworks' checkpoints, and what is lost without them.
 _CALLS: tuple[tuple[tuple[str, ...], str], ...] = (
     (
@@ -110,6 +112,9 @@ _FIELDS: tuple[Setting, ...] = (
     Setting("checkpoint.*", _other, "ask", "data", "checkpoints: {was} -> {now}"),
     Setting("mounts*", lost, "ask", "data", "no longer mounts {was}"),
     Setting("mounts*", _other, "ask", "data", "mounts otherwise: {was} -> {now}"),
+    Setting(
+        "restarts", lost, "ask", "jobs", "ends for good when its runtime says, not after {was}"
+    ),
     Setting("restarts", lowered, "ask", "jobs", "ends for good after {now} failures, not {was}"),
     Setting("timeout", _other, "ask", "jobs", "is ended after {now}, not {was}"),
     Setting("priority", _other, "ask", "quota", _PRIORITY),
@@ -174,6 +179,10 @@ def _sizes(stack: str | None) -> tuple[int, ...]:
     return tuple(size for size in sizes if isinstance(size, int))
 
 
+def _text(command: Any) -> str:
+    return " ".join(map(str, command)) if isinstance(command, list) else str(command)
+
+
 def _losses(path: str, was: Any, now: Any) -> Iterator[tuple[Level, Loss, str]]:
     """Yield how grave a changed field is, what is lost, and in words."""
     section, _, variable = path.rpartition(".")
@@ -187,6 +196,12 @@ def _losses(path: str, was: Any, now: Any) -> Iterator[tuple[Level, Loss, str]]:
             value = values[key]
             does = f"no longer sets {key}" if value is None else f"sets {key}={short(value)}"
             yield "ask", "network", f"{does}: {SWITCHES[key].reason}"
+        return
+    if variable == "command":
+        had, has = ({*_KEEPS.findall(_text(of))} for of in (was, now))
+        if gone := sorted(had - has):
+            text = f"no longer has {few(gone, 3)}: it may save less, or begin at step 0"
+            yield "ask", "data", text
         return
     for row in _FIELDS:
         if fnmatchcase(path, row.path) and row.when(was, now):

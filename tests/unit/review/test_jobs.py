@@ -26,6 +26,11 @@ def resume(path, model):
 """
 
 
+def _resumes(option: str) -> tuple[dict[str, object], dict[str, object]]:
+    """Return a job's command with an option, and without it."""
+    return {"command": ["bash", "-c", f"train.py {option}"]}, {"command": ["train.py"]}
+
+
 @pytest.mark.parametrize(
     ("before", "after", "sentence"),
     [
@@ -39,6 +44,10 @@ def resume(path, model):
         ({}, {"checkpoint": {"path": "llm"}}, ""),
         ({"name": "a"}, {"checkpoint": None}, "ask data: a run that starts again looks for its ch"),
         ({"restarts": 5}, {"restarts": 0}, "ask jobs: ends for good after 0 failures, not 5"),
+        ({"restarts": 5}, {}, "ask jobs: ends for good when its runtime says, not after 5"),
+        (*_resumes("--resume"), "ask data: no longer has --resume: it may save less, or begin"),
+        (*_resumes("--load.ckpt-dir=/c"), "ask data: no longer has --load.ckpt-dir"),
+        (*_resumes("--lr=1"), ""),
         ({}, {"priority": "urgent"}, "ask quota: goes before or after others: (nothing) -> urg"),
         ({"verify": True}, {}, "ask network: does not prove its network"),
         ({"env": {"EPOCHS": 1}}, {"env": {"EPOCHS": 2}}, ""),
