@@ -102,7 +102,11 @@ class AwsInfrastructure(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self),
         )
         self._below = pulumi.ResourceOptions(parent=self, providers=[provider])
-        sizes = running(args.name, pulumi.InvokeOptions(parent=self, provider=provider))
+        sizes = running(
+            args.name,
+            platform.kubernetes,
+            pulumi.InvokeOptions(parent=self, provider=provider),
+        )
         self.nets = self._network(provider)
         self.efa = EfaSecurityGroup(
             f"{name}-efa",

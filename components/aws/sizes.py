@@ -44,18 +44,23 @@ class Bounds:
 
 
 def running(
-    cluster: str, opts: pulumi.InvokeOptions
+    cluster: str, kubernetes: str, opts: pulumi.InvokeOptions
 ) -> Mapping[str, eks.outputs.GetNodeGroupScalingConfigResult]:
     """Return node group -> its sizes as they are; nothing before the cluster is made.
 
     Waits for the answers: which sizes the engine must leave alone depends on them. Whatever else
     is asked of the cloud comes later, so that its errors are reported as everywhere.
 
+    Args:
+        cluster: the cluster's name.
+        kubernetes: the minor that the file wants, such as ``1.35``.
+        opts: the provider that asks.
+
     Raises:
         PrerequisiteError: EKS does not answer, such as for want of credentials.
     """
     try:
-        return _read(cluster, opts)
+        return _read(cluster, kubernetes, opts)
     except Exception as error:  # the SDK raises nothing more exact
         raise PrerequisiteError(
             f"EKS does not say how many nodes run: {error}",
@@ -65,7 +70,7 @@ def running(
 
 
 def _read(
-    cluster: str, opts: pulumi.InvokeOptions
+    cluster: str, kubernetes: str, opts: pulumi.InvokeOptions
 ) -> Mapping[str, eks.outputs.GetNodeGroupScalingConfigResult]:
     if cluster not in eks.get_clusters(opts=opts).names:
         return {}
@@ -74,14 +79,47 @@ def _read(
         for group in eks.get_node_groups(cluster_name=cluster, opts=opts).names
     }
     minor = eks.get_cluster(name=cluster, opts=opts).version
+    ahead = _number(minor) > _number(kubernetes)
+    if minor != kubernetes:
+        pulumi.log.warn(_upgraded(minor, kubernetes) if ahead else _stayed(minor, kubernetes))
     for group, read in groups.items():
         if read.status == _FAILED:
             pulumi.log.warn(way_out(cluster, group))
-        elif behind := _behind(group, read, minor, opts):
+        elif not ahead and (behind := _behind(group, read, minor, opts)):
             pulumi.log.warn(_again(group, behind))
         if panics(read.release_version or ""):
             pulumi.log.warn(_reboots(cluster, group, read.release_version))
     return {group: read.scaling_configs[0] for group, read in groups.items()}
+
+
+def _number(minor: str) -> int:
+    return int(minor.partition(".")[2])
+
+
+def _upgraded(minor: str, kubernetes: str) -> str:
+    """Return the way on where EKS, or a person, has upgraded the control plane.
+
+    No update of its groups failed then, and to repeat one would harm: asked for the minor before,
+    EKS rolls back within seven days of an upgrade (EKS user guide, rollback-cluster), else refuses.
+    """
+    return (
+        f"the control plane has Kubernetes {minor}, and the file {kubernetes!r}: EKS upgraded it "
+        f"at the end of support, or someone did. Write {minor!r}, and then `pulumi up --refresh`, "
+        "which replaces the nodes and so ends the jobs on them. Do not refresh before: it would "
+        f"ask EKS to go back to {kubernetes}, which it does within seven days, and then refuses"
+    )
+
+
+def _stayed(minor: str, kubernetes: str) -> str:
+    """Return how to repeat an update of the control plane that failed, before or in this one.
+
+    The state has its new value all the same, as that of a group (:func:`_again`).
+    """
+    return (
+        f"the control plane has Kubernetes {minor}, and the file {kubernetes!r}: if this `pulumi "
+        "up` does not upgrade it, the state takes that for done: once nothing hinders it, `pulumi "
+        "up --refresh` upgrades it"
+    )
 
 
 def _behind(

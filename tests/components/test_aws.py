@@ -771,6 +771,29 @@ class TestNodePools:
         assert len(texts) == bool(warned)
         assert all(warned in text and "`pulumi up --refresh`" in text for text in texts)
 
+    @pytest.mark.parametrize(
+        ("control_plane", "warned"),
+        [
+            ("1.36", "Write '1.36', and then `pulumi up --refresh`"),
+            ("1.35", ""),
+            ("1.34", "does not upgrade it, the state takes that for done"),
+        ],
+    )
+    def test_control_plane_of_another_minor_is_warned_of(
+        self, control_plane: str, warned: str, tmp_path: Path
+    ) -> None:
+        """EKS upgrades by itself, and rolls back where it is asked (user guide, rollback-cluster).
+
+        A refresh with the file's minor, as for a group whose update failed, would ask for that.
+        """
+        texts: list[str] = []
+        with pytest.MonkeyPatch.context() as patch:
+            runs = (min(control_plane, "1.35"), "7")
+            _running(patch, (0, 16, 16), runs=runs, control_plane=control_plane)
+            patch.setattr("pulumi.log.warn", texts.append)
+            variant(tmp_path, lambda _: None)
+        assert [warned in text for text in texts] == [True] * bool(warned)
+
     @pytest.mark.parametrize(("day", "warned"), [("20261003", 1), ("20261012", 0)])
     def test_group_whose_nodes_reboot_is_warned_of(
         self, day: str, warned: int, tmp_path: Path
@@ -990,10 +1013,12 @@ def _running(
     status: str = "ACTIVE",
     runs: tuple[str, str] = ("1.35", "7"),
     release: str = "1.35.4-20261012",
+    control_plane: str = "1.35",
 ) -> None:
     """Have EKS answer that the GPU pool's group is there: least, most, and how many run.
 
-    ``runs`` is its minor, and the version of its launch template; ``release`` is its image's.
+    ``runs`` is its minor, and the version of its launch template; ``release`` is its image's,
+    ``control_plane`` the cluster's minor.
     """
     sizes = {"minSize": live[0], "maxSize": live[1], "desiredSize": live[2]}
     template = {"id": "lt-0a1b2c3d", "name": "p5-prod-h100", "version": runs[1]}
@@ -1006,7 +1031,7 @@ def _running(
     }
     for source, answer in {
         "aws:eks/getClusters:getClusters": {"names": ["p5-prod"]},
-        "aws:eks/getCluster:getCluster": {"version": "1.35"},
+        "aws:eks/getCluster:getCluster": {"version": control_plane},
         "aws:eks/getNodeGroups:getNodeGroups": {"names": ["p5-prod-h100"]},
         "aws:eks/getNodeGroup:getNodeGroup": group,
         "aws:ec2/getLaunchTemplate:getLaunchTemplate": {"latestVersion": 7},
