@@ -49,6 +49,7 @@ _SAVES = (*SAVES, "report", "ModelCheckpoint")
 # What moves a checkpoint to its place, and what writes, under such a name, that one is whole.
 _MOVES = ("rename", "replace", "symlink", "symlink_to", "move")
 _WRITES = ("touch", "write_text", "write_bytes", "open")
+_DELETES = ("rmtree", "unlink", "rmdir", "removedirs")
 _WHOLE = re.compile(r"latest|newest|last|done|complete|whole|success|ready|finish|mark", re.I)
 _WRITTEN = re.compile(r"['\"][wax]b?\+?['\"]")
 # Names of what has the same functions and is no checkpoint: settings, data, pictures, their files.
@@ -313,6 +314,31 @@ def marks(source: Sources) -> Iterator[Finding]:
                 what = "comes before the save that it marks: a run that is killed between the two "
                 what += "leaves a half checkpoint, which the next one takes for a whole one"
                 yield locate(source, name, f"{name}: {mark}()", _of_program(what))
+
+
+def deletions(source: Sources) -> Iterator[Finding]:
+    """Yield programs that delete more than before ahead of a save in the same function."""
+    texts = training(source)
+    saving = savers(text for of in texts for text in of.values())
+    for name in texts[0]:
+        was, now = (Counter(_deletes(of[name], saving)) for of in texts)
+        if now.total() > was.total():
+            (call, scope) = next(iter(now - was))
+            what = "deletes before it saves: a run that is killed between the two may have no "
+            what += "checkpoint"
+            subject = f"{name}: {call}()" + (f" in {scope}()" if scope else "")
+            yield locate(source, name, subject, _of_program(what), call)
+
+
+def _deletes(text: str | None, saving: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield (call, function) of each call that deletes files before the function's first save."""
+    for scope in nodes(text):
+        if isinstance(scope, (*FUNCTIONS, ast.Module)):
+            calls = [node for node in _within(scope) if isinstance(node, ast.Call)]
+            saves = [node.lineno for node in calls if file_call(node) in saving]
+            for node in calls if saves else ():
+                if called(node) in _DELETES and node.lineno < min(saves):
+                    yield called(node), getattr(scope, "name", "")
 
 
 def _orders(text: str | None, saving: Collection[str]) -> dict[tuple[str, str], bool]:

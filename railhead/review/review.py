@@ -21,7 +21,7 @@ from railhead.model.removals import RemovalConfig
 from railhead.review import place
 from railhead.review.compare import Change, Planned, compare, resources
 from railhead.review.intervals import intervals
-from railhead.review.jobs import contents, jobs, marks, programs, unsecrets
+from railhead.review.jobs import contents, deletions, jobs, marks, programs, unsecrets
 from railhead.review.judge import judged
 from railhead.review.judged import Judged, few, locate
 from railhead.review.judges import differs, judges
@@ -71,7 +71,7 @@ _WHO: dict[str, str] = {
 
 _OF_TEXTS = (
     *(secrets, requirements, hashes, projects, pipelines, scripts, workflows, machines),
-    *(jobs, programs, contents, marks, intervals, unsecrets, references),
+    *(jobs, programs, contents, marks, deletions, intervals, unsecrets, references),
     *(places, seals, orders),
 )
 

@@ -196,6 +196,14 @@ ROWS: tuple[Row, ...] = (
     Row(_GKE, "controlPlaneEndpointsConfig*", _any, "ask", "network", "is reached otherwise"),
     Row(_GKE, "networkPolicy*", _any, "refuse", "network", "enforces network policies otherwise"),
     Row(_GKE, "loggingConfig*", lost, "refuse", "guards", "stops logs"),
+    Row(
+        _GKE,
+        "monitoringConfig*",
+        lost,
+        "ask",
+        "guards",
+        "measures {gone} no more: what watches it, such as GPUs' health, is blind",
+    ),
     Row(_GKE, "databaseEncryption*", _any, "refuse", "data", "changes the key of Secrets"),
     Row(_GKE, "*inMasterVersion", less, "refuse", "jobs", "goes back in its version"),
     Row(

@@ -81,6 +81,14 @@ SETTINGS: tuple[Setting, ...] = (
         "a run ends for good after {now} failures, in place of {was}",
         "long runs",
     ),
+    Setting(
+        "runtimes*.logs",
+        lambda was, now: was == "kept" and now != was,
+        "ask",
+        "jobs",
+        "the output of jobs goes with their pods, and is no longer kept on the claim",
+        "who asks why a run failed",
+    ),
     Setting("finished_days", _sooner, "ask", "jobs", "finished jobs' pods go after {now} days"),
     Setting(
         "checkpoints*.retention",

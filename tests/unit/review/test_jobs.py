@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from railhead.review.intervals import intervals
-from railhead.review.jobs import contents, jobs, marks, programs, training
+from railhead.review.jobs import contents, deletions, jobs, marks, programs, training
 from tests.unit.review.pulled import git_in, laid, write
 
 JOB = {"name": "llm", "nodes": 2, "command": ["train.py"], "image": "a.example/t:1"}
@@ -233,6 +233,24 @@ def test_mark_by_its_name_is_reported(repository: Path, mark: str, told: bool) -
     was, now = (f"    {mark}\n", "    shards(a)\n"), ("    shards(a)\n", f"    {mark}\n")
     source = write(laid(repository), "train.py", text + "".join(now), text + "".join(was))
     assert bool(list(marks(source))) == told
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "told"),
+    [
+        (["torch.save(a)"], ["rmtree(b)", "torch.save(a)"], True),
+        (["rmtree(b)", "torch.save(a)"], ["rmtree(b)", "rmtree(c)", "torch.save(a)"], True),
+        (["rmtree(b)", "torch.save(a)"], ["rmtree(c)", "torch.save(a)"], False),
+        (["torch.save(a)"], ["torch.save(a)", "rmtree(b)"], False),
+        (["torch.save(a)"], ["a.remove(b)", "torch.save(a)"], False),
+    ],
+)
+def test_what_is_deleted_before_a_save_is_reported(
+    repository: Path, was: list[str], now: list[str], told: bool
+) -> None:
+    texts = ("\n    ".join(["import torch\n\ndef keep(a):", *of]) for of in (was, now))
+    rows = list(deletions(write(laid(repository), "train.py", *texts)))
+    assert [row.subject for row in rows] == ["train.py: rmtree() in keep()"] * told
 
 
 def test_mark_outside_of_functions_is_reported(repository: Path) -> None:

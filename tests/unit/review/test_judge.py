@@ -611,6 +611,12 @@ def test_watchers_that_fall_silent_are_told() -> None:
             "refuse guards: no longer tells",
         ),
         (alarm, {}, {"actionsEnabled": False}, "refuse guards: tells nobody"),
+        (
+            "gcp:container/cluster:Cluster",
+            {"monitoringConfig": {"enableComponents": ["DCGM", "SYSTEM_COMPONENTS"]}},
+            {"monitoringConfig": {"enableComponents": ["SYSTEM_COMPONENTS"]}},
+            "ask guards: measures DCGM no more: what watches it",
+        ),
         (alarm, {"threshold": 85}, {"threshold": 99}, "ask guards: fires otherwise"),
         (budget, {"limitAmount": "4"}, {"limitAmount": "40"}, "ask capacity: warns of more"),
         (budget, {"notifications": notices}, {"notifications": notices[:1]}, "warns fewer times"),
@@ -672,12 +678,17 @@ def test_settings_that_lose_something_are_told() -> None:
     def runs(image: str) -> dict[str, Any]:
         return {"runtimes": [{"name": "torch", "image": image}]}
 
+    def logs(how: str) -> dict[str, Any]:
+        return {"runtimes": [{"name": "torch", "logs": how}]}
+
     bought = {"kind": "capacity-block", "id": "cr-1"}
     for before, after, sentence in (
         (claim(), claim(days=2, keep=1, delete=True), "ask data: deletes checkpoints every night"),
         (claim(), claim(days=2, keep=1, delete=False), ""),
         (claim(days=9, delete=True), claim(days=2, delete=True), "ask data: deletes more"),
         (claim(days=9, delete=True), claim(), ""),
+        (logs("kept"), logs("pods"), "ask jobs: the output of jobs goes with their pods"),
+        (logs("pods"), logs("bare"), ""),
         ({"requeue": {"limit": 1}}, {"requeue": {"limit": None}}, ""),
         ({"requeue": {"limit": None}}, {"requeue": {"limit": 1}}, "ask jobs: a gang that did not"),
         (
