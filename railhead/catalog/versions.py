@@ -896,6 +896,15 @@ PARTS: Mapping[str, Part] = MappingProxyType(
 _NO_CLAIMS: Mapping[str, bool] = MappingProxyType(
     {"KueueDRAIntegration": False, "KueueDRARejectWorkloadsWhenDRADisabled": False}
 )
+#: Kueue 0.19 has two gates on by default that ask for the first, without which it ends as it starts
+#: (v0.19.2, pkg/features/kube_features.go; pkg/config/validation.go, LoadAndValidateFeatureGates).
+_NO_CLAIMS_0_19: Mapping[str, bool] = MappingProxyType(
+    {
+        **_NO_CLAIMS,
+        "KueueDRAIntegrationExtendedResource": False,
+        "KueueDRAIntegrationPartitionableDevices": False,
+    }
+)
 
 #: Kueue 0.16.6 and 0.16.7 take an owner for gone that their cache of metadata does not have yet,
 #: or has as an earlier one of its name, and finish the Workload of a job that was just made, which
@@ -1109,7 +1118,7 @@ NEWEST_READ = Combination(
         chart=OciChart(url="oci://registry.k8s.io/kueue/charts/kueue"),
         image="registry.k8s.io/kueue/kueue",
         tag="v0.19.2",
-        gates=_NO_CLAIMS,
+        gates=_NO_CLAIMS_0_19,
         source="publisher's chart, newest tag seen 2026-09",
     ),
     jobset=Controller(

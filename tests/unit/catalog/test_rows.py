@@ -279,8 +279,23 @@ def test_claims_of_nics_do_not_keep_a_job_from_being_admitted(combination: Combi
     """Kueue 0.18 and newer refuse a DeviceClass that they do not charge; older have no gate."""
     charges = tuple(map(int, combination.kueue.version.split("."))) >= (0, 18)
     gates = {name: on for name, on in combination.kueue.gates.items() if "DRA" in name}
-    wanted = {"KueueDRAIntegration": False, "KueueDRARejectWorkloadsWhenDRADisabled": False}
-    assert gates == (wanted if charges else {})
+    off = ("KueueDRAIntegration", "KueueDRARejectWorkloadsWhenDRADisabled")
+    assert {name: gates.get(name) for name in off} == dict.fromkeys(off, False if charges else None)
+
+
+@pytest.mark.parametrize("combination", COMBINATIONS.values(), ids=lambda c: c.name)
+def test_no_gate_of_kueue_is_on_without_what_it_needs(combination: Combination) -> None:
+    """Kueue ends as it starts (v0.18.4, v0.19.2, pkg/config/validation.go)."""
+    newer = tuple(map(int, combination.kueue.version.split("."))) >= (0, 19)
+    gates = combination.kueue.gates
+    # By default all are on in 0.19, and the last two off before.
+    on = {
+        "KueueDRAIntegration": gates.get("KueueDRAIntegration", True),
+        "KueueDRAIntegrationExtendedResource": newer,
+        "KueueDRAIntegrationPartitionableDevices": newer,
+    }
+    on |= {name: value for name, value in gates.items() if name in on}
+    assert on["KueueDRAIntegration"] or not any(on.values())
 
 
 @pytest.mark.parametrize("combination", COMBINATIONS.values(), ids=lambda c: c.name)
