@@ -28,6 +28,9 @@ from railhead.resolve.wiring import NVLINK_DOMAIN, joins_nvlink
 # ConfigMaps of a training namespace that every job's pods read, NCCL's settings with the Python
 # that a runtime loads; that own its jobs; and Kubernetes' own with the API server's certificate.
 KEPT = (PROFILE, JOBS_OWNER, "kube-root-ca.crt")
+# The end of the name of Trainer's own copy of a job's runtime, of which alone it makes the job's
+# pods (v2.3.0, pkg/runtime/core/snapshot.go), while Kueue charges by the runtime.
+_SNAPSHOT = "-runtime-snapshot"
 # What a job's author may say to Kueue about the job itself (kueue, pkg/controller/constants).
 _LABELS = (QUEUE_LABEL, PRIORITY_LABEL, "kueue.x-k8s.io/max-exec-time-seconds")
 # Who looks after a kind unless it says otherwise: each API's own constant for its ``managedBy``.
@@ -290,7 +293,11 @@ def orphans_policy(cluster: Cluster) -> dict[str, Any]:
 
 
 def stack_objects_policy(cluster: Cluster) -> dict[str, Any]:
-    """Return the policy that the stack's ConfigMaps are written by the stack and controllers."""
+    """Return the policy that the stack's ConfigMaps are written by the stack and controllers.
+
+    And that Trainer's copy of a job's runtime is Trainer's.
+    """
+    name = "(object == null ? oldObject : object).metadata.name"
     return {
         "failurePolicy": "Fail",
         "matchConstraints": cel.in_training({"": ("configmaps",)}, "CREATE", "UPDATE", "DELETE"),
@@ -299,8 +306,8 @@ def stack_objects_policy(cluster: Cluster) -> dict[str, Any]:
                 "name": "kept",
                 # Not by request.name, which a request that deletes several objects does not have
                 # (apiserver v0.35.8, pkg/endpoints/handlers/delete.go, DeleteCollection).
-                "expression": "(object == null ? oldObject : object).metadata.name in "
-                f"{cel.strings(KEPT)}",
+                "expression": f"{name} in {cel.strings(KEPT)}"
+                f" || {name}.endsWith({cel.string(_SNAPSHOT)})",
             },
             {"name": "no-controller", "expression": f"!{controllers(cluster)}"},
         ],
@@ -308,8 +315,9 @@ def stack_objects_policy(cluster: Cluster) -> dict[str, Any]:
             [
                 (
                     ADMINISTRATORS,
-                    f"every job here depends on this ConfigMap ({', '.join(KEPT)}), and only the "
-                    "stack writes it: a job's own files travel in one of its name",
+                    f"jobs depend on this ConfigMap ({', '.join(KEPT)}, or *{_SNAPSHOT} with what "
+                    "Trainer makes pods of), and only the stack and controllers write it: a job's "
+                    "own files travel in one of its name",
                 )
             ]
         ),
