@@ -566,7 +566,7 @@ def test_deletion_of_several_config_maps_is_judged_for_each(applied: Server) -> 
         }
     )
     editor, maps = applied.be("ada", "editors"), "/api/v1/namespaces/training/configmaps"
-    with pytest.raises(ApiError, match="every job here depends on this ConfigMap"):
+    with pytest.raises(ApiError, match="jobs depend on this ConfigMap"):
         editor.request("DELETE", maps, query={"dryRun": "All"})
     labels = {"labels": {"app": "ada"}}
     own = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ada", **labels}}
