@@ -85,6 +85,11 @@ _CALLS: tuple[tuple[tuple[str, ...], str], ...] = (
         _SAVES,
         "less is saved: a run that starts again has lost more steps",
     ),
+    (
+        ("barrier", "monitored_barrier", "wait_for_everyone", "sync_global_devices"),
+        "processes no longer wait for each other: one may call a checkpoint whole before another "
+        "has written its part",
+    ),
     (("set_epoch",), "each epoch has its data in the same order"),
 )
 

@@ -685,9 +685,11 @@ def config_maps(change: Change, *, code: bool) -> Iterator[Judged]:
             continue
         more = bool(panels := _panels(before)) and panels <= _panels(after)
         level: Level = "note" if more else "ask"
-        yield Judged(
-            level, "jobs", f"differs: {', '.join(paths[:4])}", "pods and jobs that read it"
-        )
+        text = few(paths, 4)
+        # A script's text says nothing in a table.
+        if isinstance(before, Mapping) and isinstance(after, Mapping):
+            text = told(parts(name, before, after))
+        yield Judged(level, "jobs", f"differs: {text}", "pods and jobs that read it")
 
 
 def _panels(dashboard: Any) -> set[tuple[str, str]]:

@@ -417,6 +417,9 @@ def google(change: Change) -> Iterator[Judged]:
     if UNKNOWN in who:
         who = ", ".join(names(change.either.refers.get("member", ()))) or "its account"
     grave = role.lower().endswith(("admin", "owner", "editor")) or "tokenCreator" in role
-    grave = grave or any(member in ("allUsers", "allAuthenticatedUsers") for member in gained)
+    # A set that ends so is everyone of a pool of identities (IAM documentation, principal
+    # identifiers): each pod of each cluster of the project.
+    everyone = ("allUsers", "allAuthenticatedUsers", "/*")
+    grave = grave or any(member.endswith(everyone) for member in gained)
     level: Level = "refuse" if grave else "ask"
     yield Judged(level, "rights", f"gives {who or 'its account'} {role}")

@@ -19,6 +19,7 @@ def save(path, state):
     with open(f"{path}.part", "wb") as file:
         torch.save(state, file)
         os.fsync(file.fileno())
+    torch.distributed.barrier()
     os.replace(f"{path}.part", path)
 
 def resume(path, model):
@@ -87,6 +88,7 @@ def test_job_larger_than_any_pool_is_reported(repository: Path, nodes: object, t
     [
         ('    os.replace(f"{path}.part", path)\n', "", "renamed when it is whole"),
         ("        os.fsync(file.fileno())\n", "", "on no disk"),
+        ("    torch.distributed.barrier()\n", "", "no longer wait for each other"),
         ("model.load_state_dict(torch.load(path", "print((path", "begins at step 0"),
         ("torch.save(state, file)", "file.write(state)", "less is saved"),
         ('"a", "b"', '"a", "c"', ""),

@@ -1448,7 +1448,7 @@ def test_changed_files_that_pods_read_are_asked_about() -> None:
     same = planned(MAP, {"data": {**data, "prove.py": "a = 1  # metres\n"}})
     other = planned(MAP, {"data": {**data, "contract.json": {"fabric": {"mtu": 1}}}})
     assert not said([old], [same])
-    assert said([old], [other]) == ["ask jobs: differs: contract.json.fabric.mtu"]
+    assert said([old], [other]) == ["ask jobs: differs: contract.json.fabric.mtu: 9000 -> 1"]
 
 
 PARTS = ("metadata", "spec", "data", "stringData", "rules", "subjects", "roleRef", "webhooks")
@@ -1602,7 +1602,13 @@ def test_quota_of_devices_that_no_queue_counts_is_told() -> None:
 
 def test_role_of_google_for_everyone_is_refused() -> None:
     kind = "gcp:storage/bucketIAMMember:BucketIAMMember"
-    for member, level in (("allUsers", "refuse"), ("group:a@example.com", "ask")):
+    pool = "principalSet://iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p"
+    for member, level in (
+        ("allUsers", "refuse"),
+        (f"{pool}/*", "refuse"),
+        (f"{pool}/namespace/a", "ask"),
+        ("group:a@example.com", "ask"),
+    ):
         rights = {"role": "roles/storage.objectViewer", "member": member}
         assert said([], [planned(kind, rights)]) == [
             f"{level} rights: gives {member} roles/storage.objectViewer"
