@@ -67,7 +67,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Leave out a file, with all that it imports, none of whose tests `-m` selects.
 
     Such a file has a mark that the expression excludes, or names none that it asks for: each mark
-    is named in the file of its test. pytest asks this of no file that is on the command line.
+    is named in the file of its test, but `exhaustive`, which parameters have of other files
+    (tests/marks.py). pytest asks this of no file that is on the command line.
     """
     expression = config.getoption("markexpr")
     if collection_path.suffix != ".py" or "not (" in expression:
@@ -76,7 +77,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     asked = set(re.findall(r"\w+", re.sub(r"not \w+|\b(and|or)\b", "", expression)))
     if excluded & _marks(collection_path):
         return True
-    if not asked or not collection_path.name.startswith("test_"):
+    if not asked or "exhaustive" in asked or not collection_path.name.startswith("test_"):
         return None
     return None if asked & {*_words(collection_path), *_marks(collection_path)} else True
 
