@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -50,6 +51,8 @@ _SAVES = (*SAVES, "report", "ModelCheckpoint")
 _MOVES = ("rename", "replace", "symlink", "symlink_to", "move")
 _WRITES = ("touch", "write_text", "write_bytes", "open")
 _DELETES = ("rmtree", "unlink", "rmdir", "removedirs")
+# What is deleted and is no checkpoint that was whole: one that a killed run began, caches, locks.
+_PASSING = re.compile(r"te?mp|partial|cache|lock|sock", re.I)
 _WHOLE = re.compile(r"latest|newest|last|done|complete|whole|success|ready|finish|mark", re.I)
 _WRITTEN = re.compile(r"['\"][wax]b?\+?['\"]")
 # Names of what has the same functions and is no checkpoint: settings, data, pictures, their files.
@@ -64,8 +67,13 @@ _OTHER_FILE = re.compile(
 _RUNS = frozenset({"Process", "Thread", "apply_async", "partial", "submit", "to_thread"})
 # Options by which frameworks go on where a run ended.
 _RESUMES = ("resume_from_checkpoint", "ckpt_path", "auto_resume")
-# Options of a job's command by which its program saves, and goes on where a run ended.
-_KEEPS = re.compile(r"(?<!\S)--?[\w.-]*(?:resum|restart|restor|ckpt|checkpoint|save)[\w.-]*", re.I)
+# Options of a job's command by which its program saves, and goes on where a run ended; not those
+# that save less, or compute activations again.
+_KEEPS = re.compile(
+    r"(?<!\S)(?!-+no-|[\w.-]*(?:activation|grad))--?"
+    r"(?:[\w.-]*(?:resum|restart|restor|ckpt|checkpoint|save)[\w.-]*|load(?![\w.-]))",
+    re.I,
+)
 # Methods and functions of frameworks' checkpoints, and what is lost without them.
 _CALLS: tuple[tuple[tuple[str, ...], str], ...] = (
     (
@@ -204,7 +212,7 @@ def _losses(path: str, was: Any, now: Any) -> Iterator[tuple[Level, Loss, str]]:
             yield "ask", "network", f"{does}: {SWITCHES[key].reason}"
         return
     if variable == "command":
-        had, has = ({*_KEEPS.findall(_text(of))} for of in (was, now))
+        had, has = ({*_KEEPS.findall(_text(of).replace("_", "-"))} for of in (was, now))
         if gone := sorted(had - has):
             text = f"no longer has {few(gone, 3)}: it may save less, or begin at step 0"
             yield "ask", "data", text
@@ -325,25 +333,40 @@ def deletions(source: Sources) -> Iterator[Finding]:
     """Yield programs that delete more than before ahead of a save in the same function."""
     texts = training(source)
     saving = savers(text for of in texts for text in of.values())
-    for name in texts[0]:
-        was, now = (Counter(_deletes(of[name], saving)) for of in texts)
-        if now.total() > was.total():
-            (call, scope) = next(iter(now - was))
+    was, now = ({n: Counter(_deletes(of[n], saving, 0)) for n in of} for of in texts)
+    before, after = (sum(of.values(), Counter[tuple[str, str]]()) for of in (was, now))
+    if after.total() <= before.total():
+        return
+    # A function that saves only now may have deleted before.
+    before = Counter(part for of in texts[0].values() for part in _deletes(of, saving, math.inf))
+    for name in now:
+        for call, scope in [*((now[name] - was[name]) & (after - before))][:1]:
             what = "deletes before it saves: a run that is killed between the two may have no "
             what += "checkpoint"
             subject = f"{name}: {call}()" + (f" in {scope}()" if scope else "")
             yield locate(source, name, subject, _of_program(what), call)
 
 
-def _deletes(text: str | None, saving: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield (call, function) of each call that deletes files before the function's first save."""
+def _deletes(
+    text: str | None, saving: Collection[str], unsaved: float
+) -> Iterator[tuple[str, str]]:
+    """Yield (call, function) of each call that deletes files before the function's first save.
+
+    ``unsaved`` stands for the line of that save where a function has none.
+    """
     for scope in nodes(text):
         if isinstance(scope, (*FUNCTIONS, ast.Module)):
             calls = [node for node in _within(scope) if isinstance(node, ast.Call)]
             saves = [node.lineno for node in calls if file_call(node) in saving]
-            for node in calls if saves else ():
-                if called(node) in _DELETES and node.lineno < min(saves):
+            for node in calls:
+                if node.lineno < min(saves, default=unsaved) and _is_deletion(node):
                     yield called(node), getattr(scope, "name", "")
+
+
+def _is_deletion(call: ast.Call) -> bool:
+    name = called(call)
+    of_os = name == "remove" and name_of(getattr(call.func, "value", call)) == "os"
+    return (of_os or name in _DELETES) and not _PASSING.search(written(call))
 
 
 def _orders(text: str | None, saving: Collection[str]) -> dict[tuple[str, str], bool]:

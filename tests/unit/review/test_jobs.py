@@ -48,7 +48,12 @@ def _resumes(option: str) -> tuple[dict[str, object], dict[str, object]]:
         ({"restarts": 5}, {}, "ask jobs: ends for good when its runtime says, not after 5"),
         (*_resumes("--resume"), "ask data: no longer has --resume: it may save less, or begin"),
         (*_resumes("--load.ckpt-dir=/c"), "ask data: no longer has --load.ckpt-dir"),
+        (*_resumes("--resume=/upgraded"), "ask data: no longer has --resume: it may save less"),
+        (*_resumes("--load /c"), "ask data: no longer has --load: it may save less, or begin"),
         (*_resumes("--lr=1"), ""),
+        (*_resumes("--no-save-optim"), ""),
+        (*_resumes("--gradient_checkpointing --activation-checkpoint.mode=full"), ""),
+        ({"command": "train.py --save_dir /c"}, {"command": "train.py --save-dir /c"}, ""),
         ({}, {"priority": "urgent"}, "ask quota: goes before or after others: (nothing) -> urg"),
         ({"verify": True}, {}, "ask network: does not prove its network"),
         ({"env": {"EPOCHS": 1}}, {"env": {"EPOCHS": 2}}, ""),
@@ -245,6 +250,9 @@ def test_mark_by_its_name_is_reported(repository: Path, mark: str, told: bool) -
         (["rmtree(b)", "torch.save(a)"], ["rmtree(c)", "torch.save(a)"], False),
         (["torch.save(a)"], ["torch.save(a)", "rmtree(b)"], False),
         (["torch.save(a)"], ["a.remove(b)", "torch.save(a)"], False),
+        (["torch.save(a)"], ["rmtree(tmp)", "torch.save(a, tmp)", "rename(tmp, b)"], False),
+        (["rmtree(b)"], ["rmtree(b)", "torch.save(a)"], False),
+        (["torch.save(a)", "rmtree(b)"], ["rmtree(b)", "torch.save(a)"], True),
     ],
 )
 def test_what_is_deleted_before_a_save_is_reported(
@@ -253,6 +261,19 @@ def test_what_is_deleted_before_a_save_is_reported(
     texts = ("\n    ".join(["import torch\n\ndef keep(a):", *of]) for of in (was, now))
     rows = list(deletions(write(laid(repository), "train.py", *texts)))
     assert [row.subject for row in rows] == ["train.py: rmtree() in keep()"] * told
+
+
+def test_deletion_by_os_is_reported(repository: Path) -> None:
+    texts = (f"import torch\n{line}torch.save(a, b)\n" for line in ("", "os.remove(b)\n"))
+    (row,) = deletions(write(laid(repository), "train.py", *texts))
+    assert row.subject == "train.py: remove()"
+
+
+def test_deletion_that_moves_to_another_file_is_no_loss(repository: Path) -> None:
+    torch = "import torch\n"
+    keep = f"{torch}def keep(a):\n    rmtree(b)\n    torch.save(a)\n"
+    source = write(laid(repository), "train.py", keep, f"{torch}from saves import keep\n")
+    assert not list(deletions(write(source, "saves.py", torch, keep)))
 
 
 def test_mark_outside_of_functions_is_reported(repository: Path) -> None:
