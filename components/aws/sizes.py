@@ -100,13 +100,15 @@ def _upgraded(minor: str, kubernetes: str) -> str:
     """Return the way on where EKS, or a person, has upgraded the control plane.
 
     No update of its groups failed then, and to repeat one would harm: asked for the minor before,
-    EKS rolls back within seven days of an upgrade (EKS user guide, rollback-cluster), else refuses.
+    EKS may roll back within seven days of an upgrade, and else refuses, as after its own at the end
+    of extended support (EKS user guide, rollback-cluster).
     """
     return (
         f"the control plane has Kubernetes {minor}, and the file {kubernetes!r}: EKS upgraded it "
         f"at the end of support, or someone did. Write {minor!r}, and then `pulumi up --refresh`, "
-        "which replaces the nodes and so ends the jobs on them. Do not refresh before: it would "
-        f"ask EKS to go back to {kubernetes}, which it does within seven days, and then refuses"
+        "which replaces the nodes and so ends the jobs on them. Do not refresh before: that, and "
+        f"an `up` that changes the cluster's version, asks EKS to go back to {kubernetes}, which "
+        "it may do within seven days of an upgrade, and else refuses"
     )
 
 

@@ -775,6 +775,7 @@ class TestNodePools:
         ("control_plane", "warned"),
         [
             ("1.36", "Write '1.36', and then `pulumi up --refresh`"),
+            ("1.36", "to go back to 1.35, which it may do within seven days"),
             ("1.35", ""),
             ("1.34", "does not upgrade it, the state takes that for done"),
         ],
@@ -782,7 +783,7 @@ class TestNodePools:
     def test_control_plane_of_another_minor_is_warned_of(
         self, control_plane: str, warned: str, tmp_path: Path
     ) -> None:
-        """EKS upgrades by itself, and rolls back where it is asked (user guide, rollback-cluster).
+        """EKS upgrades by itself, and may roll back where asked (user guide, rollback-cluster).
 
         A refresh with the file's minor, as for a group whose update failed, would ask for that.
         """
