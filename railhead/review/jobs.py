@@ -127,7 +127,11 @@ _FIELDS: tuple[Setting, ...] = (
     Setting("mounts*", lost, "ask", "data", "no longer mounts {was}"),
     Setting("mounts*", _other, "ask", "data", "mounts otherwise: {was} -> {now}"),
     Setting(
-        "restarts", lost, "ask", "jobs", "ends for good when its runtime says, not after {was}"
+        "restarts",
+        lambda was, now: bool(was) and now is None,
+        "ask",
+        "jobs",
+        "ends for good when its runtime says, not after {was}",
     ),
     Setting("restarts", lowered, "ask", "jobs", "ends for good after {now} failures, not {was}"),
     Setting("timeout", _other, "ask", "jobs", "is ended after {now}, not {was}"),

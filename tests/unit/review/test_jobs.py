@@ -60,6 +60,7 @@ def _resumes(option: str) -> tuple[dict[str, object], dict[str, object]]:
         ({"env": {"NCCL_NET": "IB"}}, {"env": {}}, "ask network: no longer sets NCCL_NET: "),
         ({"env": {"NCCL_NET": "IB"}}, {}, "ask network: no longer sets NCCL_NET: "),
         ({"restarts": 1}, {"restarts": 5}, ""),
+        ({"restarts": 0}, {}, ""),
         ({}, {"nodes": 4}, ""),
         ({"kind": "Job", "priority": "a"}, {"kind": "Job", "priority": "b"}, ""),
     ],

@@ -617,6 +617,12 @@ def test_watchers_that_fall_silent_are_told() -> None:
             {"monitoringConfig": {"enableComponents": ["SYSTEM_COMPONENTS"]}},
             "ask guards: measures DCGM no more: what watches it",
         ),
+        (
+            "gcp:container/cluster:Cluster",
+            {"monitoringConfig": {"managedPrometheus": {"enabled": True}}},
+            {"monitoringConfig": {"managedPrometheus": {"enabled": False}}},
+            "ask guards: is scraped by Google no more",
+        ),
         (alarm, {"threshold": 85}, {"threshold": 99}, "ask guards: fires otherwise"),
         (budget, {"limitAmount": "4"}, {"limitAmount": "40"}, "ask capacity: warns of more"),
         (budget, {"notifications": notices}, {"notifications": notices[:1]}, "warns fewer times"),
