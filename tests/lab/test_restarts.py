@@ -93,12 +93,14 @@ def evict_pod(jobs: Jobs, name: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+# The acceptance kills a rank, a launcher and more, and compares every loss (test_promises.py).
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("harm", "counted"),
     [
         pytest.param(kill_rank, 1, id="a rank is killed"),
-        pytest.param(delete_pod, 1, id="a pod is deleted", marks=pytest.mark.exhaustive),
-        pytest.param(evict_pod, 0, id="a pod is evicted", marks=pytest.mark.exhaustive),
+        pytest.param(delete_pod, 1, id="a pod is deleted"),
+        pytest.param(evict_pod, 0, id="a pod is evicted"),
     ],
 )
 def test_job_resumes_from_its_checkpoint_on_the_same_quota(
