@@ -15,7 +15,7 @@ HOUSE := tests/unit/test_english.py tests/unit/test_hygiene.py tests/unit/test_s
 PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile
 # More than there are cores: half of their time these tests wait for an API server to let go of things.
 # Tests that share a fixture of their file stay together (tests/conftest.py).
-ENGINE_PARALLEL := --numprocesses 4 --dist loadscope --no-loadscope-reorder
+ENGINE_PARALLEL := --numprocesses 3 --dist loadscope --no-loadscope-reorder
 REHEARSED := aws-p5-prod aws-p5en-block gcp-a3-mega gcp-a3-ultra onprem-ib-sriov onprem-roce-shared
 # First in a stage's recipe: however it ends, what it took is noted and shown, and it ends as it would.
 define stage
