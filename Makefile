@@ -56,7 +56,7 @@ down: venv ## Take the demo's lab down; the cache of what was built stays
 	@$(VENV)/railhead lab down
 
 .PHONY: test
-test: venv forget lint types quick nccl-eval clusters ## Style, types, quick tests, tests on a lab of their own (CI: ACCEPTANCE=1 REHEARSE=1)
+test: venv forget lint types quick nccl-eval clusters ## Style, types, quick tests, tests on a lab of their own (CI: REHEARSE=1)
 	@echo; $(VENV)/python tools/times.py
 
 .PHONY: forget

@@ -1,8 +1,8 @@
 """The acceptance on the lab: what is real there is proven, and RDMA is refused in words.
 
-CI runs checks whose verdict a lab decides, `make exhaustive-lab` all of them: two nodes share one
-machine's cores, so scaling and slow nodes take minutes and prove nothing, and other tests launch
-jobs of the same examples.
+`make acceptance` runs checks whose verdict a lab decides, `make exhaustive-lab` all of them: two
+nodes share one machine's cores, so scaling and slow nodes take minutes and prove nothing, and other
+tests launch jobs of the same examples.
 """
 
 from __future__ import annotations
