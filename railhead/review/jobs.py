@@ -27,7 +27,7 @@ from railhead.review.reading import (
     snake,
     written,
 )
-from railhead.review.rows import lost, lowered, parts, short
+from railhead.review.rows import lost, lowered, parts, several, short
 from railhead.review.settings import Setting
 from railhead.review.sources import Sources
 
@@ -52,7 +52,7 @@ _MOVES = ("rename", "replace", "symlink", "symlink_to", "move")
 _WRITES = ("touch", "write_text", "write_bytes", "open")
 _DELETES = ("rmtree", "unlink", "rmdir", "removedirs")
 # What is deleted and is no checkpoint that was whole: one that a killed run began, caches, locks.
-_PASSING = re.compile(r"te?mp|partial|cache|lock|sock", re.I)
+_TEMPORARY = re.compile(r"te?mp|partial|cache|lock|sock", re.I)
 _WHOLE = re.compile(r"latest|newest|last|done|complete|whole|success|ready|finish|mark", re.I)
 _WRITTEN = re.compile(r"['\"][wax]b?\+?['\"]")
 # Names of what has the same functions and is no checkpoint: settings, data, pictures, their files.
@@ -197,10 +197,6 @@ def _sizes(stack: str | None) -> tuple[int, ...]:
     return tuple(size for size in sizes if isinstance(size, int))
 
 
-def _text(command: Any) -> str:
-    return " ".join(map(str, command)) if isinstance(command, list) else str(command)
-
-
 def _losses(path: str, was: Any, now: Any) -> Iterator[tuple[Level, Loss, str]]:
     """Yield how grave a changed field is, what is lost, and in words."""
     section, _, variable = path.rpartition(".")
@@ -216,7 +212,8 @@ def _losses(path: str, was: Any, now: Any) -> Iterator[tuple[Level, Loss, str]]:
             yield "ask", "network", f"{does}: {SWITCHES[key].reason}"
         return
     if variable == "command":
-        had, has = ({*_KEEPS.findall(_text(of).replace("_", "-"))} for of in (was, now))
+        texts = (" ".join(map(str, several(of))).replace("_", "-") for of in (was, now))
+        had, has = ({*_KEEPS.findall(text)} for text in texts)
         if gone := sorted(had - has):
             text = f"no longer has {few(gone, 3)}: it may save less, or begin at step 0"
             yield "ask", "data", text
@@ -338,11 +335,11 @@ def deletions(source: Sources) -> Iterator[Finding]:
     texts = training(source)
     saving = savers(text for of in texts for text in of.values())
     was, now = ({n: Counter(_deletes(of[n], saving, 0)) for n in of} for of in texts)
-    before, after = (sum(of.values(), Counter[tuple[str, str]]()) for of in (was, now))
-    if after.total() <= before.total():
+    if sum(map(Counter.total, now.values())) <= sum(map(Counter.total, was.values())):
         return
     # A function that saves only now may have deleted before.
     before = Counter(part for of in texts[0].values() for part in _deletes(of, saving, math.inf))
+    after = sum(now.values(), Counter[tuple[str, str]]())
     for name in now:
         for call, scope in [*((now[name] - was[name]) & (after - before))][:1]:
             what = "deletes before it saves: a run that is killed between the two may have no "
@@ -358,32 +355,37 @@ def _deletes(
 
     ``unsaved`` stands for the line of that save where a function has none.
     """
+    for scope, calls, saves in _scopes(text, saving):
+        for node in calls:
+            if node.lineno < min(saves, default=unsaved) and _is_deletion(node):
+                yield called(node), scope
+
+
+def _scopes(
+    text: str | None, saving: Collection[str]
+) -> Iterator[tuple[str, list[ast.Call], list[int]]]:
+    """Yield name, calls and lines of saves of each function, and of the module without a name."""
     for scope in nodes(text):
         if isinstance(scope, (*FUNCTIONS, ast.Module)):
             calls = [node for node in _within(scope) if isinstance(node, ast.Call)]
             saves = [node.lineno for node in calls if file_call(node) in saving]
-            for node in calls:
-                if node.lineno < min(saves, default=unsaved) and _is_deletion(node):
-                    yield called(node), getattr(scope, "name", "")
+            yield getattr(scope, "name", ""), calls, saves
 
 
 def _is_deletion(call: ast.Call) -> bool:
     name = called(call)
     of_os = name == "remove" and name_of(getattr(call.func, "value", call)) == "os"
-    return (of_os or name in _DELETES) and not _PASSING.search(written(call))
+    return (of_os or name in _DELETES) and not _TEMPORARY.search(written(call))
 
 
 def _orders(text: str | None, saving: Collection[str]) -> dict[tuple[str, str], bool]:
     """Return (function, what marks) -> whether it comes after the function's first save."""
     results: dict[tuple[str, str], bool] = {}
-    for scope in nodes(text):
-        if isinstance(scope, (*FUNCTIONS, ast.Module)):
-            calls = [node for node in _within(scope) if isinstance(node, ast.Call)]
-            saves = [node.lineno for node in calls if file_call(node) in saving]
-            for node in calls if saves else ():
-                if _is_mark(node):
-                    key = (getattr(scope, "name", ""), called(node))
-                    results[key] = results.get(key, False) or node.lineno > min(saves)
+    for scope, calls, saves in _scopes(text, saving):
+        for node in calls if saves else ():
+            if _is_mark(node):
+                key = (scope, called(node))
+                results[key] = results.get(key, False) or node.lineno > min(saves)
     return results
 
 

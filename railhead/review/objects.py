@@ -14,7 +14,6 @@ from railhead.base.quantity import parse
 from railhead.base.secrets import token
 from railhead.base.tags import MOVING, moves
 from railhead.catalog.switches import SWITCHES
-from railhead.lab.recorders.recording import changed_paths
 from railhead.review import rights
 from railhead.review.compare import Change
 from railhead.review.judged import Judged, few
@@ -680,16 +679,14 @@ def config_maps(change: Change, *, code: bool) -> Iterator[Judged]:
     was, now = change.was.get("data") or {}, change.now.get("data") or {}
     for name in sorted({*was, *now}):
         before, after = was.get(name), now.get(name)
-        paths = list(changed_paths(before, after, name))
-        if not paths or _same(name, before, after):
+        if before == after or _same(name, before, after):
             continue
         more = bool(panels := _panels(before)) and panels <= _panels(after)
         level: Level = "note" if more else "ask"
-        text = few(paths, 4)
-        # A script's text says nothing in a table.
-        if isinstance(before, Mapping) and isinstance(after, Mapping):
-            text = told(parts(name, before, after))
-        yield Judged(level, "jobs", f"differs: {text}", "pods and jobs that read it")
+        # A script's text says nothing in a table, and a list in another order has no part to name.
+        both = isinstance(before, Mapping) and isinstance(after, Mapping)
+        text = told(parts(name, before, after)) if both else ""
+        yield Judged(level, "jobs", f"differs: {text or name}", "pods and jobs that read it")
 
 
 def _panels(dashboard: Any) -> set[tuple[str, str]]:

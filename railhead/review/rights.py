@@ -417,8 +417,8 @@ def google(change: Change) -> Iterator[Judged]:
     if UNKNOWN in who:
         who = ", ".join(names(change.either.refers.get("member", ()))) or "its account"
     grave = role.lower().endswith(("admin", "owner", "editor")) or "tokenCreator" in role
-    # A set that ends so is everyone of a pool of identities (IAM documentation, principal
-    # identifiers): each pod of each cluster of the project.
+    # `/*` ends a set of all identities of a pool (IAM documentation, principal identifiers); of
+    # PROJECT.svc.id.goog these are all pods of the project's clusters.
     everyone = ("allUsers", "allAuthenticatedUsers", "/*")
     grave = grave or any(member.endswith(everyone) for member in gained)
     level: Level = "refuse" if grave else "ask"

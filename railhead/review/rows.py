@@ -202,9 +202,16 @@ ROWS: tuple[Row, ...] = (
         lost,
         "ask",
         "guards",
-        "measures {gone} no more: what watches it, such as GPUs' health, is blind",
+        "no longer measures {gone}: what watches it, such as GPUs' health, is blind",
     ),
-    Row(_GKE, "monitoringConfig.managed*", _off, "ask", "guards", "is scraped by Google no more"),
+    Row(
+        _GKE,
+        "monitoringConfig.managed*",
+        _off,
+        "ask",
+        "guards",
+        "has no Prometheus of Google any more",
+    ),
     Row(_GKE, "databaseEncryption*", _any, "refuse", "data", "changes the key of Secrets"),
     Row(_GKE, "*inMasterVersion", less, "refuse", "jobs", "goes back in its version"),
     Row(

@@ -615,13 +615,13 @@ def test_watchers_that_fall_silent_are_told() -> None:
             "gcp:container/cluster:Cluster",
             {"monitoringConfig": {"enableComponents": ["DCGM", "SYSTEM_COMPONENTS"]}},
             {"monitoringConfig": {"enableComponents": ["SYSTEM_COMPONENTS"]}},
-            "ask guards: measures DCGM no more: what watches it",
+            "ask guards: no longer measures DCGM: what watches it",
         ),
         (
             "gcp:container/cluster:Cluster",
             {"monitoringConfig": {"managedPrometheus": {"enabled": True}}},
             {"monitoringConfig": {"managedPrometheus": {"enabled": False}}},
-            "ask guards: is scraped by Google no more",
+            "ask guards: has no Prometheus of Google any more",
         ),
         (alarm, {"threshold": 85}, {"threshold": 99}, "ask guards: fires otherwise"),
         (budget, {"limitAmount": "4"}, {"limitAmount": "40"}, "ask capacity: warns of more"),
@@ -1448,6 +1448,10 @@ def test_rails_are_asked_about_when_the_file_changes_them() -> None:
     assert said([planned(RAIL, old)], [planned(RAIL, new)], code=False)
 
 
+#: A list, and the same in another order.
+ORDERS = ([{"name": "a"}, {"name": "b"}], [{"name": "b"}, {"name": "a"}])
+
+
 def test_changed_files_that_pods_read_are_asked_about() -> None:
     data: dict[str, Any] = {"prove.py": "a = 1\n", "contract.json": {"fabric": {"mtu": 9000}}}
     old = planned(MAP, {"data": data})
@@ -1455,6 +1459,8 @@ def test_changed_files_that_pods_read_are_asked_about() -> None:
     other = planned(MAP, {"data": {**data, "contract.json": {"fabric": {"mtu": 1}}}})
     assert not said([old], [same])
     assert said([old], [other]) == ["ask jobs: differs: contract.json.fabric.mtu: 9000 -> 1"]
+    states = ([planned(MAP, {"data": {"a.json": {"b": rows}}})] for rows in ORDERS)
+    assert said(*states) == ["ask jobs: differs: a.json"]
 
 
 PARTS = ("metadata", "spec", "data", "stringData", "rules", "subjects", "roleRef", "webhooks")
