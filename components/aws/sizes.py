@@ -81,7 +81,9 @@ def _read(
     minor = eks.get_cluster(name=cluster, opts=opts).version
     ahead = _number(minor) > _number(kubernetes)
     if minor != kubernetes:
-        pulumi.log.warn(_upgraded(minor, kubernetes) if ahead else _stayed(minor, kubernetes))
+        pulumi.log.warn(
+            _way_forward(minor, kubernetes) if ahead else _upgrade_again(minor, kubernetes)
+        )
     for group, read in groups.items():
         if read.status == _FAILED:
             pulumi.log.warn(way_out(cluster, group))
@@ -96,8 +98,8 @@ def _number(minor: str) -> int:
     return int(minor.partition(".")[2])
 
 
-def _upgraded(minor: str, kubernetes: str) -> str:
-    """Return the way on where EKS, or a person, has upgraded the control plane.
+def _way_forward(minor: str, kubernetes: str) -> str:
+    """Return what to do where EKS, or a person, has upgraded the control plane.
 
     No update of its groups failed then, and to repeat one would harm: asked for the minor before,
     EKS may roll back within seven days of an upgrade, and else refuses, as after its own at the end
@@ -112,7 +114,7 @@ def _upgraded(minor: str, kubernetes: str) -> str:
     )
 
 
-def _stayed(minor: str, kubernetes: str) -> str:
+def _upgrade_again(minor: str, kubernetes: str) -> str:
     """Return how to repeat an update of the control plane that failed, before or in this one.
 
     The state has its new value all the same, as that of a group (:func:`_again`).

@@ -896,7 +896,7 @@ PARTS: Mapping[str, Part] = MappingProxyType(
 _NO_CLAIMS: Mapping[str, bool] = MappingProxyType(
     {"KueueDRAIntegration": False, "KueueDRARejectWorkloadsWhenDRADisabled": False}
 )
-#: Kueue 0.19 has two gates on by default that ask for the first, without which it ends as it starts
+#: Kueue 0.19 turns two more gates on by default; both require the first, and Kueue exits without it
 #: (v0.19.2, pkg/features/kube_features.go; pkg/config/validation.go, LoadAndValidateFeatureGates).
 _NO_CLAIMS_0_19: Mapping[str, bool] = MappingProxyType(
     {

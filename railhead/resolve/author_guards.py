@@ -293,9 +293,9 @@ def orphans_policy(cluster: Cluster) -> dict[str, Any]:
 
 
 def stack_objects_policy(cluster: Cluster) -> dict[str, Any]:
-    """Return the policy that the stack's ConfigMaps are written by the stack and controllers.
+    """Return the policy that only the stack and controllers write the stack's ConfigMaps.
 
-    And that Trainer's copy of a job's runtime is Trainer's.
+    And that only controllers write Trainer's copy of a job's runtime.
     """
     name = "(object == null ? oldObject : object).metadata.name"
     return {

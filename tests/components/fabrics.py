@@ -202,18 +202,6 @@ def recorded(case: Case) -> Recording:
         return run_stack("lab", Path(folder), cluster=cluster(case))
 
 
-def parameters(of: list[Case]) -> list[Any]:
-    """Cases as parameters; those of a cloud import its SDK, which takes seconds."""
-    return [
-        pytest.param(
-            case,
-            id=case.id,
-            marks=[pytest.mark.slow] if case.platform in ("aws", "gcp") else [],
-        )
-        for case in of
-    ]
-
-
 def _rails(case: Case, **fields: Any) -> Iterator[dict[str, Any]]:
     nics = MACHINES[case.machine].nics
     for index in range(len(nics)):

@@ -13,7 +13,7 @@ from railhead.fabric.kinds import FABRICS
 from railhead.fabric.modes import MODES
 from railhead.machines import MACHINES
 from railhead.platform.registry import platforms_of
-from tests.components.fabrics import Case, cases, cluster, parameters, recorded
+from tests.components.fabrics import Case, cases, cluster, recorded
 from tests.components.recording import Recording, Registered, run_stack
 
 pytestmark = pytest.mark.slow
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 CASES = cases()
 
 
-@pytest.fixture(params=parameters(CASES), scope="module")
+@pytest.fixture(params=CASES, ids=lambda case: case.id, scope="module")
 def case(request: pytest.FixtureRequest) -> Case:
     result: Case = request.param
     return result

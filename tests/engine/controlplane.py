@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from railhead.lab import artifacts
 from railhead.lab.engine.provider.client import ClientSettings, KubeClient, load_kubeconfig
-from railhead.twin.plane import SELDOM_COLLECTED, free_port
+from railhead.twin.plane import API_SERVER_GC, free_port
 
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager")
 
@@ -178,7 +178,7 @@ class ControlPlane:
         self.processes.append(
             subprocess.Popen(
                 [str(self.binaries[name]), *arguments],
-                env=os.environ | SELDOM_COLLECTED,
+                env=os.environ | API_SERVER_GC,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

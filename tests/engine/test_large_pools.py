@@ -29,7 +29,7 @@ from tests.components.test_api_server import manifests
 from tests.engine.controlplane import PROGRAMS, ControlPlane, locate
 from tests.kueue_manager import eventually, kueue
 
-# Rehearsals place gangs on fewer nodes, and tests/engine/test_nodes_on_api_server.py has dead ones.
+# Rehearsals place gangs on fewer nodes, and tests/unit/test_nodes.py has nodes that are down.
 pytestmark = [pytest.mark.controlplane, pytest.mark.exhaustive]
 
 WHERE = "training"
